@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libbrig: the public functions that tie policy, plan and engine together. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "api/json.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "brig.h"
+#include "engine/run.h"
+#include "policy/resolve.h"
+
+#ifndef BRIG_VERSION
+#define BRIG_VERSION "0.0.0"
+#endif
+
+const char *brig_version(void)
+{
+	return BRIG_VERSION;
+}
+
+int brig_run(const struct brig_spec *rq, struct brig_result **out,
+	     struct brig_error *err)
+{
+	char id[27];
+	struct spec *spec = NULL;
+	struct plan plan;
+
+	id_make(id);
+	struct brig_result *res = result_new(id);
+	if (!res)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "run", "a result");
+	int r = policy_resolve(rq, &spec, &res->error);
+	if (r == 0) {
+		for (int i = 0; i < 27; i++)
+			res->id[i] = spec->id[i];
+		r = plan_build(&plan, spec, &res->error);
+		if (r == 0) {
+			engine_run(&plan, res);
+			plan_free(&plan);
+		}
+	}
+	spec_free(spec);
+	if (err)
+		*err = res->error;
+	*out = res;
+	return 0;
+}
+
+char *brig_explain_json(const struct brig_spec *rq, size_t *len,
+			struct brig_error *err)
+{
+	struct spec *spec = NULL;
+	struct plan plan;
+	char *text = NULL;
+
+	if (policy_resolve(rq, &spec, err) < 0)
+		return NULL;
+	if (plan_build(&plan, spec, err) == 0) {
+		text = explain_json(rq, &plan, len);
+		plan_free(&plan);
+		if (!text)
+			err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "explain", "text");
+	}
+	spec_free(spec);
+	return text;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+ssize_t fd_read_full(int fd, void *buf, size_t len)
+{
+	size_t got = 0;
+
+	while (got < len) {
+		ssize_t n = read(fd, (char *)buf + got, len - got);
+		if (n < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		if (n == 0)
+			break;
+		got += (size_t)n;
+	}
+	return (ssize_t)got;
+}
+
+int fd_write_full(int fd, const void *buf, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = write(fd, (const char *)buf + done, len - done);
+		if (n < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+ssize_t fd_read_at(int dirfd, const char *path, char *buf, size_t cap)
+{
+	int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	ssize_t n = fd_read_full(fd, buf, cap - 1);
+	close(fd);
+	if (n >= 0)
+		buf[n] = '\0';
+	return n;
+}
+
+int fd_write_at(int dirfd, const char *path, const char *text)
+{
+	size_t len = 0;
+	while (text[len])
+		len++;
+	int fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	/* one write: the kernel's control files take a value per write */
+	ssize_t n = write(fd, text, len);
+	int r = n < 0 ? -errno : 0;
+	close(fd);
+	return r;
+}
+
+int fd_read_all(int fd, size_t max, char **data, size_t *len)
+{
+	size_t cap = 8192, got = 0;
+	cleanup_free char *buf = malloc(cap);
+	if (!buf)
+		return -ENOMEM;
+	for (;;) {
+		if (got + 1 >= cap) {
+			char *bigger = realloc(buf, cap * 2);
+			if (!bigger)
+				return -ENOMEM;
+			buf = bigger;
+			cap *= 2;
+		}
+		ssize_t n = read(fd, buf + got, cap - got - 1);
+		if (n < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		if (n == 0)
+			break;
+		got += (size_t)n;
+		if (got > max)
+			return -EFBIG;
+	}
+	buf[got] = '\0';
+	*data = take_ptr(buf);
+	*len = got;
+	return 0;
+}

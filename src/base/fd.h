@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors and ownership: cleanup attributes and whole reads and writes. */
+#ifndef BASE_FD_H
+#define BASE_FD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static inline void cleanup_closep(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+static inline void cleanup_freep(void *p)
+{
+	free(*(void **)p);
+}
+#define cleanup_close __attribute__((cleanup(cleanup_closep)))
+#define cleanup_free __attribute__((cleanup(cleanup_freep)))
+
+/* Gives the descriptor away: the variable no longer owns it. */
+static inline int take_fd(int *fd)
+{
+	int r = *fd;
+	*fd = -1;
+	return r;
+}
+
+/* Gives a pointer away. */
+#define take_ptr(p)                     \
+	({                              \
+		__typeof__(p) r_ = (p); \
+		(p) = NULL;             \
+		r_;                     \
+	})
+
+/* Closes *fd if open and marks it closed. */
+static inline void fd_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* Reads until len bytes or end of file, across EINTR.  Bytes read or -errno. */
+ssize_t fd_read_full(int fd, void *buf, size_t len);
+
+/* Writes all len bytes, across EINTR and short writes.  0 or -errno. */
+int fd_write_full(int fd, const void *buf, size_t len);
+
+/*
+ * Opens a file at dirfd (read only, CLOEXEC), reads at most cap-1 bytes and
+ * ends them with NUL.  Bytes read or -errno.  For small kernel files.
+ */
+ssize_t fd_read_at(int dirfd, const char *path, char *buf, size_t cap);
+
+/* Opens a file at dirfd for writing and writes text in one write.  0 or -errno. */
+int fd_write_at(int dirfd, const char *path, const char *text);
+
+/* Reads a whole file into fresh memory, ended with NUL; refuses one larger
+ * than max with -EFBIG.  0 or -errno; *data is the caller's. */
+int fd_read_all(int fd, size_t max, char **data, size_t *len);
+
+#endif

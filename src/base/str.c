@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/str.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+
+size_t strv_len(char *const *v)
+{
+	size_t n = 0;
+	while (v && v[n])
+		n++;
+	return n;
+}
+
+int strv_take(char ***v, char *s)
+{
+	if (!s)
+		return -ENOMEM;
+	size_t n = strv_len(*v);
+	/* grow in powers of two: a thousand binds must not cost a million copies */
+	if (!*v || (n & (n - 1)) == 0) {
+		size_t cap = (n + 1) * 2;
+		char **bigger = realloc(*v, cap * sizeof *bigger);
+		if (!bigger) {
+			free(s);
+			return -ENOMEM;
+		}
+		*v = bigger;
+	}
+	(*v)[n] = s;
+	(*v)[n + 1] = NULL;
+	return 0;
+}
+
+int strv_add(char ***v, const char *s)
+{
+	return strv_take(v, strdup(s));
+}
+
+void strv_free(char **v)
+{
+	for (size_t i = 0; v && v[i]; i++)
+		free(v[i]);
+	free(v);
+}
+
+char *str_fmt(const char *fmt, ...)
+{
+	char *s = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	int n = vasprintf(&s, fmt, ap);
+	va_end(ap);
+	return n < 0 ? NULL : s;
+}
+
+/* digits [ "." digits ]: the value times 1000, the fraction cut after three. */
+static int parse_thousandths(const char *s, const char **end, uint64_t *out)
+{
+	uint64_t v = 0;
+	const char *p = s;
+
+	if (*p < '0' || *p > '9')
+		return -EINVAL;
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(v, 10u, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+			return -ERANGE;
+	if (__builtin_mul_overflow(v, 1000u, &v))
+		return -ERANGE;
+	if (*p == '.') {
+		uint64_t unit = 100;
+		p++;
+		if (*p < '0' || *p > '9')
+			return -EINVAL;
+		for (; *p >= '0' && *p <= '9'; p++) {
+			if (__builtin_add_overflow(
+				    v, unit * (uint64_t)(*p - '0'), &v))
+				return -ERANGE;
+			unit /= 10;
+		}
+	}
+	*end = p;
+	*out = v;
+	return 0;
+}
+
+int parse_uint(const char *s, uint64_t max, uint64_t *out)
+{
+	uint64_t v = 0;
+
+	if (!*s)
+		return -EINVAL;
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9')
+			return -EINVAL;
+		if (__builtin_mul_overflow(v, 10u, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
+			return -ERANGE;
+	}
+	if (v > max)
+		return -ERANGE;
+	*out = v;
+	return 0;
+}
+
+int parse_milli(const char *s, uint64_t max_milli, uint64_t *out)
+{
+	const char *end;
+	uint64_t v;
+	int r = parse_thousandths(s, &end, &v);
+
+	if (r < 0)
+		return r;
+	if (*end)
+		return -EINVAL;
+	if (v > max_milli)
+		return -ERANGE;
+	*out = v;
+	return 0;
+}
+
+int parse_size(const char *s, uint64_t *out)
+{
+	static const char units[] = "KMGT";
+	const char *end;
+	uint64_t v;
+	unsigned shift = 0;
+	int r = parse_thousandths(s, &end, &v);
+
+	if (r < 0)
+		return r;
+	if (*end && *end != 'B') {
+		char c = *end;
+		if (c >= 'a' && c <= 'z')
+			c = (char)(c - 'a' + 'A');
+		const char *u = strchr(units, c);
+		if (!u)
+			return -EINVAL;
+		shift = 10 * (unsigned)(u - units + 1);
+		end++;
+		if (end[0] == 'i' && end[1] == 'B')
+			end++;
+	}
+	if (*end == 'B')
+		end++;
+	if (*end)
+		return -EINVAL;
+	/* v counts thousandths, so v < 2^64 and v * 2^40 fits 128 bits */
+	unsigned __int128 bytes = ((unsigned __int128)v << shift) / 1000;
+	if (bytes > INT64_MAX)
+		return -ERANGE;
+	*out = (uint64_t)bytes;
+	return 0;
+}
+
+int path_normalise(const char *path, char **out)
+{
+	if (path[0] != '/')
+		return -EINVAL;
+	char *n = malloc(strlen(path) + 2);
+	if (!n)
+		return -ENOMEM;
+	size_t len = 0;
+	const char *p = path;
+	while (*p) {
+		while (*p == '/')
+			p++;
+		const char *start = p;
+		while (*p && *p != '/')
+			p++;
+		size_t part = (size_t)(p - start);
+		if (part == 0 || (part == 1 && start[0] == '.'))
+			continue;
+		if (part == 2 && start[0] == '.' && start[1] == '.') {
+			free(n);
+			return -EINVAL;
+		}
+		n[len++] = '/';
+		memcpy(n + len, start, part);
+		len += part;
+	}
+	if (len == 0)
+		n[len++] = '/';
+	n[len] = '\0';
+	*out = n;
+	return 0;
+}
+
+bool path_is_under(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	if (n == 1 && dir[0] == '/')
+		return path[0] == '/';
+	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+char *str_printable(const char *s)
+{
+	struct buf b = { 0 };
+	size_t len = strlen(s);
+	bool utf8 = utf8_valid(s, len);
+
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)s[i];
+		/* C1 controls arrive as 0xc2 0x80..0x9f in UTF-8 */
+		bool c1 = utf8 && c == 0xc2 && (unsigned char)s[i + 1] < 0xa0;
+		if (c < 0x20 || c == 0x7f || c1 || (!utf8 && c >= 0x80))
+			buf_addf(&b, "\\x%02x", c);
+		else
+			buf_addc(&b, (char)c);
+	}
+	return buf_take(&b, NULL);
+}

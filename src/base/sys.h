@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * System calls and constants that the C library or its kernel headers may not
+ * have yet, in one place.
+ */
+#ifndef BASE_SYS_H
+#define BASE_SYS_H
+
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#ifndef CLONE_INTO_CGROUP
+#define CLONE_INTO_CGROUP 0x200000000ULL
+#endif
+#ifndef PIDFD_SIGNAL_PROCESS_GROUP
+#define PIDFD_SIGNAL_PROCESS_GROUP (1U << 2) /* Linux 6.9 */
+#endif
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5) /* Linux 5.19 */
+#endif
+
+static inline int sys_openat2(int dirfd, const char *path, uint64_t flags,
+			      uint64_t resolve)
+{
+	struct open_how how = { .flags = flags, .resolve = resolve };
+	return (int)syscall(SYS_openat2, dirfd, path, &how, sizeof how);
+}
+
+static inline pid_t sys_clone3(struct clone_args *args)
+{
+	return (pid_t)syscall(SYS_clone3, args, sizeof *args);
+}
+
+static inline int sys_pidfd_open(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static inline int sys_pidfd_send_signal(int pidfd, int sig, unsigned flags)
+{
+	return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, flags);
+}
+
+static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
+{
+	return (int)syscall(SYS_close_range, first, last, flags);
+}
+
+#endif

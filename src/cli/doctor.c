@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* brig doctor: what this machine can enforce, and what to do about the rest. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/json.h"
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "engine/probe.h"
+
+static const char *const state_word[] = { [PROBE_OK] = "ok",
+					  [PROBE_DEGRADED] = "limited",
+					  [PROBE_FAILED] = "failed" };
+static const char *const state_colour[] = { [PROBE_OK] = "\033[32m",
+					    [PROBE_DEGRADED] = "\033[33m",
+					    [PROBE_FAILED] = "\033[31m" };
+
+/* The last and strongest probe: a real sandbox, through the whole pipeline. */
+static struct brig_result *trial(unsigned *enforced, struct brig_error *err)
+{
+	static const char *const cmd[] = { "/bin/sh", "-c", ":", NULL };
+	char dir[] = "/tmp/brig-doctor-XXXXXX";
+	struct brig_spec *rq = brig_spec_new();
+	struct brig_result *res = NULL;
+
+	if (rq && mkdtemp(dir)) {
+		if (brig_spec_set(rq, "workspace", dir, err) == 0 &&
+		    brig_spec_set(rq, "json", "", err) == 0 &&
+		    brig_spec_set_argv(rq, cmd, err) == 0)
+			brig_run(rq, &res, err);
+		rmdir(dir);
+	}
+	brig_spec_free(rq);
+	*enforced = res ? res->enforced : 0;
+	return res;
+}
+
+struct report {
+	struct probe_result probes[PROBE_MAX];
+	int n;
+	unsigned required;
+	unsigned enforced;  /* from the trial's evidence */
+	struct brig_result *trial;
+	struct brig_error err;
+	bool ok;
+};
+
+static void examine(struct report *r)
+{
+	r->n = probe_native(r->probes);
+	r->trial = trial(&r->enforced, &r->err);
+	r->ok = r->trial && r->trial->ran && r->trial->exit_code == 0 &&
+		(r->required & ~r->enforced) == 0;
+}
+
+static void print_json(const struct report *r)
+{
+	struct buf b = { 0 };
+	struct json j;
+
+	jw_init(&j, &b);
+	jw_object(&j);
+	jw_key(&j, "v");
+	jw_int(&j, 1);
+	jw_key(&j, "ok");
+	jw_bool(&j, r->ok);
+	jw_key(&j, "backends");
+	jw_object(&j);
+	jw_key(&j, "native");
+	jw_object(&j);
+	jw_key(&j, "ok");
+	jw_bool(&j, r->ok);
+	jw_key(&j, "required");
+	json_layers(&j, r->required);
+	jw_key(&j, "enforced");
+	json_layers(&j, r->enforced);
+	jw_key(&j, "unmet");
+	json_layers(&j, r->required & ~r->enforced);
+	jw_key(&j, "probes");
+	jw_array(&j);
+	for (int i = 0; i < r->n; i++) {
+		const struct probe_result *p = &r->probes[i];
+		jw_object(&j);
+		jw_key(&j, "name");
+		jw_string(&j, p->name);
+		jw_key(&j, "state");
+		jw_string(&j, state_word[p->state]);
+		jw_key(&j, "detail");
+		jw_string(&j, p->detail);
+		jw_key(&j, "fix");
+		jw_string(&j, p->fix[0] ? p->fix : NULL);
+		jw_key(&j, "layers");
+		json_layers(&j, p->layers);
+		jw_end_object(&j);
+	}
+	jw_end_array(&j);
+	jw_key(&j, "error");
+	json_error(&j, &r->err);
+	jw_end_object(&j);
+	jw_end_object(&j);
+	jw_end_object(&j);
+	buf_addc(&b, '\n');
+	size_t len;
+	cleanup_free char *text = buf_take(&b, &len);
+	if (text)
+		cli_print(text, len);
+}
+
+static void line(bool colour, enum probe_state st, const char *name,
+		 const char *detail, const char *fix)
+{
+	printf("  %s%-8s%s %-20s %s\n", colour ? state_colour[st] : "",
+	       state_word[st], colour ? "\033[0m" : "", name, detail);
+	if (fix && *fix)
+		printf("           %s%s%s\n", colour ? "\033[1m" : "", fix,
+		       colour ? "\033[0m" : "");
+}
+
+static void print_text(const struct report *r)
+{
+	bool c = cli_colour(STDOUT_FILENO);
+
+	printf("%sbrig %s, native backend, as uid %u%s\n", c ? "\033[1m" : "",
+	       brig_version(), (unsigned)geteuid(), c ? "\033[0m" : "");
+	for (int i = 0; i < r->n; i++)
+		line(c, r->probes[i].state, r->probes[i].name, r->probes[i].detail,
+		     r->probes[i].fix);
+	if (r->trial && r->trial->ran) {
+		char detail[96];
+		snprintf(detail, sizeof detail, "built, proven and run in %.1f ms",
+			 (double)r->trial->setup_us / 1000 + r->trial->wall_ms);
+		line(c, PROBE_OK, "a real sandbox", detail, NULL);
+	} else {
+		line(c, PROBE_FAILED, "a real sandbox", r->err.message, r->err.fix);
+	}
+	unsigned unmet = r->required & ~r->enforced;
+	if (r->ok) {
+		printf("\n%sEverything the policy asks for can be enforced here.%s\n",
+		       c ? "\033[32m" : "", c ? "\033[0m" : "");
+		return;
+	}
+	printf("\n%sbrig would refuse to run here.%s Not enforceable:",
+	       c ? "\033[31m" : "", c ? "\033[0m" : "");
+	for (unsigned i = 0; i < LAYER__COUNT; i++)
+		if (unmet & LAYER_BIT(i))
+			printf(" %s", layer_name((enum layer)i));
+	printf("\n");
+}
+
+static unsigned required_of(const struct brig_spec *rq)
+{
+	const char *p = request_text(rq, OPT_REQUIRE);
+	unsigned bits = 0;
+
+	if (!p)
+		return LAYERS_BASE;
+	for (; p; p = strchr(p, ',')) {
+		if (*p == ',')
+			p++;
+		bits |= LAYER_BIT(layer_by_name(p, strcspn(p, ",")));
+	}
+	return bits;
+}
+
+static int doctor_main(int argc, char **argv)
+{
+	struct brig_spec *rq = brig_spec_new();
+	int rest, code;
+
+	if (!rq)
+		return EXIT_REFUSED;
+	code = cli_options(argc, argv, rq, NULL, &rest);
+	if (code == -1) {
+		cli_help(&verb_doctor);
+		code = 0;
+	} else if (code == 0 && rest < argc) {
+		fprintf(stderr, "brig doctor: unexpected '%.40s' (brig doctor [--json] "
+				"[--backend B] [--require L,...])\n", argv[rest]);
+		code = EXIT_USAGE;
+	} else if (code == 0 && !streq(request_text(rq, OPT_BACKEND), "native")) {
+		fprintf(stderr, "brig doctor: the %s backend is not available in this "
+				"version\n", request_text(rq, OPT_BACKEND));
+		code = 1;
+	} else if (code == 0) {
+		struct report r = { .required = required_of(rq) };
+		examine(&r);
+		if (request_flag(rq, OPT_JSON))
+			print_json(&r);
+		else
+			print_text(&r);
+		brig_result_free(r.trial);
+		code = r.ok ? 0 : 1;
+	}
+	brig_spec_free(rq);
+	return code;
+}
+
+const struct verb verb_doctor = { "doctor", "[--json] [--backend B] [--require L,...]",
+				  "probe what can be enforced here, and how to fix it",
+				  doctor_main };

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* brig explain: the resolved policy and the plan; runs nothing. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/json.h"
+#include "base/fd.h"
+#include "cli/cli.h"
+#include "policy/resolve.h"
+
+static int show(struct brig_spec *rq, bool for_model)
+{
+	struct brig_error err = { 0 };
+	struct spec *spec = NULL;
+	struct plan plan;
+	cleanup_free char *text = NULL;
+	size_t len = 0;
+
+	if (policy_resolve(rq, &spec, &err) < 0 || plan_build(&plan, spec, &err) < 0) {
+		cli_error(&err);
+		spec_free(spec);
+		return cli_error_code(&err);
+	}
+	if (for_model)
+		text = explain_for_model(&plan);
+	else if (request_flag(rq, OPT_JSON))
+		text = explain_json(rq, &plan, &len);
+	else
+		text = explain_text(rq, &plan, cli_colour(STDOUT_FILENO));
+	plan_free(&plan);
+	spec_free(spec);
+	if (!text) {
+		fprintf(stderr, "brig: NO_MEMORY\n");
+		return EXIT_REFUSED;
+	}
+	len = strlen(text);
+	int code = cli_print(text, len);
+	if (code == 0 && len && text[len - 1] != '\n')
+		code = cli_print("\n", 1);
+	return code;
+}
+
+static int explain_main(int argc, char **argv)
+{
+	static const char *const stand_in[] = { "true", NULL };
+	struct brig_spec *rq = brig_spec_new();
+	struct brig_error err = { 0 };
+	bool for_model = false;
+	const struct cli_flag flags[] = { { "for-model", &for_model }, { NULL, NULL } };
+	int rest, code;
+
+	if (!rq)
+		return EXIT_REFUSED;
+	code = cli_options(argc, argv, rq, flags, &rest);
+	if (code == -1) {
+		cli_help(&verb_explain);
+		code = 0;
+	} else if (code == 0) {
+		const char *const *cmd = rest < argc ?
+					 (const char *const *)argv + rest : stand_in;
+		if (brig_spec_set_argv(rq, cmd, &err) < 0) {
+			cli_error(&err);
+			code = EXIT_REFUSED;
+		} else {
+			code = show(rq, for_model);
+		}
+	}
+	brig_spec_free(rq);
+	return code;
+}
+
+const struct verb verb_explain = { "explain",
+				   "[--json] [--for-model] [OPTIONS] [-- COMMAND...]",
+				   "show the policy and the plan, run nothing",
+				   explain_main };

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+
+const struct verb *const verbs[] = { &verb_run, &verb_shell, &verb_explain,
+				     &verb_doctor, &verb_version,
+				     &verb_help, NULL };
+
+/* A caller may start us without stdin, stdout or stderr; the next descriptor
+ * opened would then take that place and be written to by accident. */
+static void ensure_stdio(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= 2);
+	if (fd < 0)
+		_exit(EXIT_REFUSED);
+	close(fd);
+}
+
+static void option_help(void)
+{
+	printf("\nOptions:\n");
+	for (unsigned i = 0; i < OPT__COUNT; i++) {
+		const struct opt_def *d = &opt_table[i];
+		char left[64];
+		if (d->kind == OK_LATER)
+			continue;
+		snprintf(left, sizeof left, "--%s%s%s", d->name, d->metavar ? " " : "",
+			 d->metavar ? d->metavar : "");
+		printf("  %-28s %s%s%s%s\n", left, d->help, d->def ? " [" : "",
+		       d->def ? d->def : "", d->def ? "]" : "");
+	}
+}
+
+void cli_help(const struct verb *v)
+{
+	printf("Usage: brig %s%s%s\n\n%s\n", v->name, *v->synopsis ? " " : "",
+	       v->synopsis, v->summary);
+	if (v == &verb_run || v == &verb_shell || v == &verb_explain)
+		option_help();
+}
+
+static void overview(FILE *to)
+{
+	fprintf(to, "brig runs a command in a fresh sandbox, and proves that it held.\n\n");
+	for (const struct verb *const *v = verbs; *v; v++)
+		fprintf(to, "  brig %-9s %s\n", (*v)->name, (*v)->summary);
+	fprintf(to, "\nbrig help VERB tells more; man brig tells all.\n");
+}
+
+static const struct verb *find(const char *name)
+{
+	for (const struct verb *const *v = verbs; *v; v++)
+		if (streq((*v)->name, name))
+			return *v;
+	return NULL;
+}
+
+static int help_main(int argc, char **argv)
+{
+	if (argc < 2) {
+		overview(stdout);
+		return 0;
+	}
+	const struct verb *v = find(argv[1]);
+	if (!v) {
+		fprintf(stderr, "brig: no verb '%.40s' (brig help lists them)\n", argv[1]);
+		return EXIT_USAGE;
+	}
+	cli_help(v);
+	return 0;
+}
+
+static int version_main(int argc, char **argv)
+{
+	(void)argc, (void)argv;
+	printf("brig %s\n", brig_version());
+	return 0;
+}
+
+const struct verb verb_help = { "help", "[VERB]", "this overview, or one verb's options",
+				help_main };
+const struct verb verb_version = { "version", "", "print the version", version_main };
+
+int main(int argc, char **argv)
+{
+	ensure_stdio();
+	if (argc < 2) {
+		overview(stderr);
+		return EXIT_USAGE;
+	}
+	const char *word = argv[1];
+	if (streq(word, "--help") || streq(word, "-h"))
+		word = "help";
+	else if (streq(word, "--version"))
+		word = "version";
+	const struct verb *v = find(word);
+	if (!v) {
+		char *shown = str_printable(argv[1]);
+		fprintf(stderr, "brig: no verb '%.40s' (brig help lists them; to run a "
+				"command: brig run -- COMMAND)\n", shown ? shown : "?");
+		free(shown);
+		return EXIT_USAGE;
+	}
+	/* every verb has --help, whatever else it takes */
+	if (argc == 3 && (streq(argv[2], "--help") || streq(argv[2], "-h"))) {
+		cli_help(v);
+		return 0;
+	}
+	return v->run(argc - 1, argv + 1);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* brig run, brig shell: one command in a fresh sandbox. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/cli.h"
+
+static int check_status_fd(const struct brig_spec *rq, int *fd)
+{
+	*fd = -1;
+	if (!request_has(rq, OPT_STATUS_FD))
+		return 0;
+	*fd = atoi(request_text(rq, OPT_STATUS_FD));
+	int flags = fcntl(*fd, F_GETFL);
+	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) {
+		fprintf(stderr, "brig: BAD_FD: --status-fd %d is not open for writing "
+				"(open it before starting brig)\n", *fd);
+		return EXIT_REFUSED;
+	}
+	return 0;
+}
+
+static void warn_host_network(const struct brig_spec *rq)
+{
+	if (streq(request_text(rq, OPT_NET), "host"))
+		fprintf(stderr, "brig: warning: --net host: the command shares this "
+				"machine's network\n");
+}
+
+static int write_result(const struct brig_result *res, const struct brig_spec *rq,
+			int status_fd)
+{
+	size_t len;
+	cleanup_free char *json = NULL;
+	int code = 0;
+
+	if (!request_flag(rq, OPT_JSON) && status_fd < 0)
+		return 0;
+	json = brig_result_json(res, &len);
+	if (!json) {
+		fprintf(stderr, "brig: NO_MEMORY: the result object\n");
+		return EXIT_REFUSED;
+	}
+	json[len] = '\n'; /* in place of the final NUL */
+	if (status_fd >= 0) {
+		int r = fd_write_full(status_fd, json, len + 1);
+		if (r < 0) {
+			fprintf(stderr, "brig: IO_FAILED: --status-fd: %s\n", strerror(-r));
+			code = EXIT_REFUSED;
+		}
+	}
+	if (request_flag(rq, OPT_JSON) && cli_print(json, len + 1))
+		code = EXIT_REFUSED;
+	return code;
+}
+
+/* Runs what the request says and returns brig's exit code. */
+static int run_request(struct brig_spec *rq)
+{
+	struct brig_result *res = NULL;
+	struct brig_error err = { 0 };
+	int status_fd;
+
+	int code = check_status_fd(rq, &status_fd);
+	if (code)
+		return code;
+	/* the reader of our output may leave: that must not cost the clean-up */
+	signal(SIGPIPE, SIG_IGN);
+	warn_host_network(rq);
+	if (brig_run(rq, &res, &err) < 0) {
+		cli_error(&err);
+		return EXIT_REFUSED;
+	}
+	code = brig_result_exit_code(res);
+	if (err.code != BRIG_E_OK) {
+		cli_error(&err);
+		if (code == EXIT_REFUSED)
+			code = cli_error_code(&err);
+	}
+	int io = write_result(res, rq, status_fd);
+	brig_result_free(res);
+	return io ? io : code;
+}
+
+static int run_main(int argc, char **argv)
+{
+	struct brig_spec *rq = brig_spec_new();
+	int rest, code;
+
+	if (!rq)
+		return EXIT_REFUSED;
+	code = cli_options(argc, argv, rq, NULL, &rest);
+	if (code == -1) {
+		cli_help(&verb_run);
+		code = 0;
+	} else if (code == 0) {
+		struct brig_error err = { 0 };
+		if (brig_spec_set_argv(rq, (const char *const *)argv + rest, &err) < 0) {
+			cli_error(&err);
+			code = EXIT_REFUSED;
+		} else {
+			code = run_request(rq);
+		}
+	}
+	brig_spec_free(rq);
+	return code;
+}
+
+static int shell_main(int argc, char **argv)
+{
+	static const char *const bash[] = { "/bin/bash", "-i", NULL };
+	static const char *const sh[] = { "/bin/sh", "-i", NULL };
+	struct brig_spec *rq = brig_spec_new();
+	struct brig_error err = { 0 };
+	int rest, code;
+
+	if (!rq)
+		return EXIT_REFUSED;
+	code = cli_options(argc, argv, rq, NULL, &rest);
+	if (code == -1) {
+		cli_help(&verb_shell);
+		code = 0;
+		goto out;
+	}
+	if (code)
+		goto out;
+	if (rest < argc) {
+		fprintf(stderr, "brig shell: takes no command (use brig run --pty -- %s)\n",
+			argv[rest]);
+		code = EXIT_USAGE;
+		goto out;
+	}
+	/* a person at a terminal is not on the clock */
+	int r = request_set(rq, OPT_PTY, "", "shell", &err);
+	if (r == 0 && !request_has(rq, OPT_TIMEOUT))
+		r = request_set(rq, OPT_TIMEOUT, "0", "shell", &err);
+	if (r == 0)
+		r = request_set(rq, OPT_ENV, "PS1=(brig) \\w \\$ ", "shell", &err);
+	if (r == 0)
+		r = brig_spec_set_argv(rq, access("/bin/bash", X_OK) == 0 ? bash : sh,
+				       &err);
+	if (r < 0) {
+		cli_error(&err);
+		code = cli_error_code(&err);
+	} else {
+		code = run_request(rq);
+	}
+out:
+	brig_spec_free(rq);
+	return code;
+}
+
+const struct verb verb_run = { "run", "[OPTIONS] [--] COMMAND [ARG...]",
+			       "run one command in a fresh sandbox", run_main };
+const struct verb verb_shell = { "shell", "[OPTIONS]",
+				 "an interactive shell in a sandbox", shell_main };

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/keyctl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+#include "engine/launch.h"
+
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+
+static void copy_text(char *to, size_t cap, const char *from)
+{
+	size_t n = strlen(from);
+
+	if (n >= cap)
+		n = cap - 1;
+	memcpy(to, from, n);
+	to[n] = '\0';
+}
+
+void child_fail(const struct launch *l, enum brig_code code, int errnum,
+		const char *phase, const char *what)
+{
+	struct wire w = { .type = WIRE_FAIL, .code = code, .errnum = errnum };
+
+	copy_text(w.phase, sizeof w.phase, phase);
+	copy_text(w.what, sizeof w.what, what);
+	/* if nobody listens, nobody will release anything either */
+	(void)!write(l->ctl_child, &w, sizeof w);
+	_exit(125);
+}
+
+static void wait_for(const struct launch *l, enum wire_type type)
+{
+	struct wire w;
+	ssize_t n;
+
+	do
+		n = read(l->ctl_child, &w, sizeof w);
+	while (n < 0 && errno == EINTR);
+	/* end of file: the supervisor is gone, and so are we */
+	if (n != sizeof w || w.type != type)
+		_exit(125);
+}
+
+static void enter_cgroups(const struct launch *l)
+{
+	/* Version 1: "0" in `tasks` moves the writer itself.  Unlike a pid in
+	 * cgroup.procs it takes no lock that waits for an RCU grace period. */
+	for (int i = 0; i < l->cg->n_task_fds; i++)
+		if (write(l->cg->task_fds[i], "0", 1) != 1)
+			child_fail(l, BRIG_E_CGROUP_FAILED, errno, "cgroup",
+				   "entering the control group");
+}
+
+static void take_ids(const struct launch *l)
+{
+	const struct spec *s = l->spec;
+
+	/* Root's supplementary groups must not come along.  An ordinary user
+	 * cannot drop groups (setgroups is denied by the one-id map); they give
+	 * access only to what the mount tree shows. */
+	if (s->as_root && setgroups(0, NULL) < 0)
+		child_fail(l, BRIG_E_IDMAP_DENIED, errno, "ids", "dropping groups");
+	if (setresgid(s->in_gid, s->in_gid, s->in_gid) < 0 ||
+	    setresuid(s->in_uid, s->in_uid, s->in_uid) < 0)
+		child_fail(l, BRIG_E_IDMAP_DENIED, errno, "ids", "taking the mapped id");
+}
+
+static void private_names(const struct launch *l)
+{
+	/* A session keyring of its own: keys of the caller's session would
+	 * otherwise be possessed by the command.  A kernel without keyrings has
+	 * nothing to share. */
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
+	    errno != ENOSYS && errno != EOPNOTSUPP)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "keyring",
+			   "a session keyring");
+	if (sethostname(l->plan->hostname, strlen(l->plan->hostname)) < 0 ||
+	    setdomainname("(none)", 6) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "uts", "the host name");
+}
+
+static void loopback_up(const struct launch *l)
+{
+	struct ifreq ifr = { .ifr_name = "lo" };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "net", "loopback");
+	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
+	if (ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "net", "loopback");
+	close(fd);
+}
+
+static void set_limit(const struct launch *l, __rlimit_resource_t what,
+		      rlim_t value, const char *name)
+{
+	struct rlimit old, lim = { value, value };
+
+	if (getrlimit(what, &old) == 0 && old.rlim_max != RLIM_INFINITY &&
+	    value > old.rlim_max)
+		lim.rlim_cur = lim.rlim_max = old.rlim_max; /* tighter already */
+	if (setrlimit(what, &lim) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "limits", name);
+}
+
+static void set_limits(const struct launch *l)
+{
+	/* 1, not 0: a core handler that is a pipe ignores 0 and would run on
+	 * the host as root with the command's memory; 1 means none. */
+	set_limit(l, RLIMIT_CORE, 1, "RLIMIT_CORE");
+	if (l->spec->limits.file_size)
+		set_limit(l, RLIMIT_FSIZE, l->spec->limits.file_size, "RLIMIT_FSIZE");
+	if (l->nproc)
+		set_limit(l, RLIMIT_NPROC, l->nproc, "RLIMIT_NPROC");
+}
+
+/* The terminal comes from the sandbox's own devpts, so that ttyname() and
+ * /dev/tty work inside and the host's terminals stay out of reach. */
+static void open_terminal(struct launch *l)
+{
+	int unlock = 0;
+	int master = openat(l->root.rootfd, "dev/pts/ptmx",
+			    O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "pty", "a terminal");
+	int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "pty", "a terminal");
+
+	struct wire w = { .type = WIRE_PTY };
+	struct iovec iov = { &w, sizeof w };
+	union {
+		struct cmsghdr h;
+		char space[CMSG_SPACE(sizeof(int))];
+	} ctl = { 0 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
+			    .msg_control = ctl.space,
+			    .msg_controllen = sizeof ctl.space };
+	ctl.h.cmsg_level = SOL_SOCKET;
+	ctl.h.cmsg_type = SCM_RIGHTS;
+	ctl.h.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&ctl.h), &master, sizeof master);
+	if (sendmsg(l->ctl_child, &m, 0) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "pty", "handing it over");
+	close(master);
+	l->stdio[0] = l->stdio[1] = l->stdio[2] = slave;
+}
+
+/* A file in the private tmpfs, outside every tree the command can see. */
+static int store_init(const struct launch *l)
+{
+	static const char name[] = "brig-init";
+	int dir = l->root.scratchfd;
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0500);
+
+	if (fd < 0 || fd_write_full(fd, brig_init_image, brig_init_image_len) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "init", "storing init");
+	close(fd); /* a file open for writing cannot be executed */
+	fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "init", "opening init");
+	return fd;
+}
+
+static void become_init(struct launch *l, int image)
+{
+	static char name[] = "brig-init";
+	char *argv[] = { name, l->status_arg, l->death_arg, l->job_arg, NULL };
+	char *envp[] = { NULL };
+
+	/* Whatever descriptors the caller leaked into brig stay out, too. */
+	if (sys_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0 ||
+	    fcntl(l->status_write, F_SETFD, 0) < 0 ||
+	    fcntl(l->death_read, F_SETFD, 0) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "init", "descriptors");
+	syscall(SYS_execveat, image, "", argv, envp, AT_EMPTY_PATH);
+	child_fail(l, BRIG_E_SETUP_FAILED, errno, "init", "executing init");
+}
+
+void child_main(struct launch *l)
+{
+	static char job_stack[128 * 1024] __attribute__((aligned(64)));
+
+	/* Our copies of the supervisor's ends: as long as one is open here, its
+	 * death would go unnoticed. */
+	close(l->death_write);
+	close(l->ctl_supervisor);
+	close(l->status_read);
+	enter_cgroups(l);
+	wait_for(l, WIRE_MAPPED);
+	take_ids(l);
+	private_names(l);
+	if (l->spec->net == NET_NONE && l->spec->loopback)
+		loopback_up(l);
+	int e = root_build(&l->root);
+	if (e < 0)
+		child_fail(l, l->root.code, -e, "mount", l->root.what);
+	if (l->spec->pty)
+		open_terminal(l);
+	int image = store_init(l);
+	e = root_enter(&l->root);
+	if (e < 0)
+		child_fail(l, l->root.code, -e, "mount", l->root.what);
+	set_limits(l);
+
+	/* Shares our memory and is its only owner once we execute init: nothing
+	 * is copied.  The namespace's first child is pid 2. */
+	pid_t job = clone(job_main, job_stack + sizeof job_stack,
+			  CLONE_VM | SIGCHLD, l);
+	if (job < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone", "the command's process");
+	become_init(l, image);
+	_exit(125);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/diagnose.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+
+int kernel_at_least(unsigned major, unsigned minor)
+{
+	struct utsname u;
+	unsigned a = 0, b = 0;
+
+	if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &a, &b) != 2)
+		return 0;
+	return a > major || (a == major && b >= minor);
+}
+
+/* The number in a small kernel file, or -1. */
+static long number_in(const char *path)
+{
+	char text[32];
+
+	if (fd_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
+		return -1;
+	return strtol(text, NULL, 10);
+}
+
+static int filtered_already(void)
+{
+	char text[4096];
+
+	if (fd_read_at(AT_FDCWD, "/proc/self/status", text, sizeof text) <= 0)
+		return 0;
+	const char *p = strstr(text, "\nSeccomp:");
+	return p && atoi(p + 9) == 2;
+}
+
+int diagnose_userns(int errnum, struct brig_error *err)
+{
+	const char *why, *fix;
+
+	if (number_in("/proc/sys/user/max_user_namespaces") == 0) {
+		why = "user.max_user_namespaces is 0";
+		fix = "as root: sysctl -w user.max_user_namespaces=15000 (and put "
+		      "it in /etc/sysctl.d)";
+	} else if (number_in("/proc/sys/kernel/unprivileged_userns_clone") == 0) {
+		why = "kernel.unprivileged_userns_clone is 0";
+		fix = "as root: sysctl -w kernel.unprivileged_userns_clone=1";
+	} else if (number_in("/proc/sys/kernel/"
+			     "apparmor_restrict_unprivileged_userns") == 1) {
+		why = "AppArmor allows user namespaces only to programs with a profile";
+		fix = "install brig's AppArmor profile (a profile for the brig binary "
+		      "with 'userns,'); do not turn the restriction off";
+	} else if (errnum == ENOSPC || errnum == EUSERS) {
+		why = "the limit on user namespaces (or their nesting) is reached";
+		fix = "raise user.max_user_namespaces, or run brig outside the "
+		      "nested namespace";
+	} else if (errnum == ENOSYS || errnum == EINVAL) {
+		why = "the kernel lacks a kind of namespace brig needs";
+		fix = "use a kernel of at least 5.13 with all namespaces built in";
+	} else if (filtered_already()) {
+		why = "a system-call filter around brig refuses it (a container's?)";
+		fix = "let the container's profile allow clone3 and mount, or run "
+		      "brig on the host";
+	} else {
+		why = "the kernel refused it";
+		fix = "brig doctor shows what is missing";
+	}
+	err_set(err, BRIG_E_USERNS_DENIED, errnum, "clone",
+		"a user namespace could not be made: %s", why);
+	err_fix(err, "%s", fix);
+	return -errnum;
+}
+
+int diagnose_idmap(int errnum, struct brig_error *err)
+{
+	/* Ubuntu 23.10 and later: the namespace is made, but has no powers. */
+	if (number_in("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
+		return diagnose_userns(errnum, err);
+	err_set(err, BRIG_E_IDMAP_DENIED, errnum, "ids",
+		"the user and group ids could not be mapped");
+	err_fix(err, "brig doctor shows what is missing");
+	return -errnum;
+}
+
+static const struct {
+	enum brig_code code;
+	int errnum; /* 0: any */
+	const char *fix;
+} fixes[] = {
+	{ BRIG_E_PROC_DENIED, 0,
+	  "something is mounted over parts of /proc here (a container?): run brig "
+	  "where /proc is whole, for Docker with --security-opt systempaths=unconfined" },
+	{ BRIG_E_MOUNT_FAILED, ENOENT,
+	  "the mount point must exist inside the tree that is shown there; brig "
+	  "creates nothing in your trees" },
+	{ BRIG_E_MOUNT_FAILED, ELOOP,
+	  "the target passes through a symbolic link: name its real path" },
+	{ BRIG_E_MOUNT_FAILED, EMFILE,
+	  "raise the limit on open files (ulimit -n), or use fewer binds" },
+	{ BRIG_E_MOUNT_FAILED, EACCES,
+	  "you need permission to enter every directory above what is shown" },
+	{ BRIG_E_MOUNT_FAILED, EPERM,
+	  "mounting was refused here: brig doctor shows by what" },
+	{ BRIG_E_SOURCE_CHANGED, 0,
+	  "something replaced it while brig started; try again" },
+	{ BRIG_E_LANDLOCK_UNAVAILABLE, 0,
+	  "use a kernel with Landlock on (lsm=landlock,...), or name the layers "
+	  "you insist on without it: --require user,mount,pid,net,seccomp,caps" },
+	{ BRIG_E_SECCOMP_FAILED, 0,
+	  "the kernel needs CONFIG_SECCOMP_FILTER; with --seccomp, the profile must "
+	  "allow read, write, sendmsg and execve" },
+	{ BRIG_E_CGROUP_FAILED, 0, "brig doctor shows which control groups work here" },
+	{ BRIG_E_BAD_CWD, 0, "give an existing directory inside the workspace" },
+};
+
+void diagnose_fix(struct brig_error *err)
+{
+	for (size_t i = 0; i < sizeof fixes / sizeof fixes[0]; i++)
+		if (fixes[i].code == err->code &&
+		    (!fixes[i].errnum || fixes[i].errnum == err->errnum)) {
+			err_fix(err, "%s", fixes[i].fix);
+			return;
+		}
+	if (!err->fix[0])
+		err_fix(err, "brig doctor shows what this machine can enforce");
+}

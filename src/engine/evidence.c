@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/evidence.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+
+const char *const evidence_ns_names[EV_NS_COUNT] = {
+	[LAYER_USER] = "user", [LAYER_MOUNT] = "mnt",	[LAYER_PID] = "pid",
+	[LAYER_NET] = "net",   [LAYER_IPC] = "ipc",	[LAYER_UTS] = "uts",
+	[LAYER_CGROUP] = "cgroup",
+};
+
+/* The value after "Name:" at the start of a line, or NULL. */
+static const char *field(const char *text, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *p = text; p; p = strchr(p, '\n')) {
+		if (*p == '\n')
+			p++;
+		if (strncmp(p, name, n) == 0 && p[n] == ':') {
+			p += n + 1;
+			return p + strspn(p, " \t");
+		}
+	}
+	return NULL;
+}
+
+static int read_status(struct evidence *ev, int proc)
+{
+	char text[4096];
+	ssize_t n = fd_read_at(proc, "status", text, sizeof text);
+	if (n < 0)
+		return (int)n;
+	const struct {
+		const char *name;
+		uint64_t *to;
+	} caps[] = {
+		{ "CapInh", &ev->cap_inh }, { "CapPrm", &ev->cap_prm },
+		{ "CapEff", &ev->cap_eff }, { "CapBnd", &ev->cap_bnd },
+		{ "CapAmb", &ev->cap_amb },
+	};
+	const char *v;
+	for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {
+		v = field(text, caps[i].name);
+		/* a field that is not there is not evidence of zero */
+		*caps[i].to = v ? strtoull(v, NULL, 16) : UINT64_MAX;
+	}
+	v = field(text, "Seccomp");
+	ev->seccomp = v ? atoi(v) : -1;
+	v = field(text, "Seccomp_filters");
+	ev->seccomp_filters = v ? atoi(v) : -1;
+	v = field(text, "NoNewPrivs");
+	ev->no_new_privs = v ? atoi(v) : -1;
+	v = field(text, "Uid");
+	ev->uid_host = v ? strtoull(v, NULL, 10) : 0;
+	return 0;
+}
+
+static uint64_t ns_inode(int proc, const char *name)
+{
+	char path[24], link[64];
+
+	snprintf(path, sizeof path, "ns/%s", name);
+	ssize_t n = readlinkat(proc, path, link, sizeof link - 1);
+	if (n <= 0)
+		return 0;
+	link[n] = '\0';
+	const char *p = strchr(link, '[');
+	return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+/* Exactly one line, of one id. */
+static bool one_id_map(int proc, const char *file)
+{
+	char text[256];
+	unsigned inside, out, count;
+	int used = 0;
+
+	if (fd_read_at(proc, file, text, sizeof text) <= 0)
+		return false;
+	return sscanf(text, "%u %u %u %n", &inside, &out, &count, &used) == 3 &&
+	       text[used] == '\0' && count == 1 && out != 0;
+}
+
+int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err)
+{
+	char path[32];
+	struct stat theirs, ours;
+
+	snprintf(path, sizeof path, "/proc/%d", (int)pid);
+	cleanup_close int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc < 0 || self < 0) {
+		int e = errno;
+		err_set(err, BRIG_E_SETUP_FAILED, e, "evidence", "%s", path);
+		err_fix(err, "brig needs /proc mounted where it runs");
+		return -e;
+	}
+	int r = read_status(ev, proc);
+	if (r < 0)
+		return err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence",
+			       "%s/status", path);
+	for (int i = 0; i < EV_NS_COUNT; i++) {
+		ev->ns[i] = ns_inode(proc, evidence_ns_names[i]);
+		ev->ns_host[i] = ns_inode(self, evidence_ns_names[i]);
+	}
+	ev->uid_ok = one_id_map(proc, "uid_map") && one_id_map(proc, "gid_map") &&
+		     ev->uid_host != 0;
+	ev->root_ok = fstatat(proc, "root/.", &theirs, 0) == 0 &&
+		      stat("/", &ours) == 0 &&
+		      (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino);
+	struct rlimit lim;
+	if (prlimit(pid, RLIMIT_NPROC, NULL, &lim) == 0)
+		ev->nproc = lim.rlim_cur == RLIM_INFINITY ? 0 : lim.rlim_cur;
+	return 0;
+}
+
+unsigned evidence_layers(const struct evidence *ev)
+{
+	unsigned bits = 0;
+
+	for (int i = 0; i < EV_NS_COUNT; i++)
+		if (ev->ns[i] && ev->ns_host[i] && ev->ns[i] != ev->ns_host[i])
+			bits |= LAYER_BIT(i);
+	if (!ev->uid_ok)
+		bits &= ~LAYER_BIT(LAYER_USER);
+	if (!ev->root_ok)
+		bits &= ~LAYER_BIT(LAYER_MOUNT);
+	/* a pid namespace without its own init at the top is not a cage */
+	if (!ev->init_clean)
+		bits &= ~LAYER_BIT(LAYER_PID);
+	if ((ev->cap_inh | ev->cap_prm | ev->cap_eff | ev->cap_bnd | ev->cap_amb) == 0)
+		bits |= LAYER_BIT(LAYER_CAPS);
+	if (ev->no_new_privs == 1)
+		bits |= LAYER_BIT(LAYER_NO_NEW_PRIVS);
+	if (ev->seccomp == 2)
+		bits |= LAYER_BIT(LAYER_SECCOMP);
+	if (ev->landlock_abi > 0 && ev->landlock_canary == EACCES)
+		bits |= LAYER_BIT(LAYER_LANDLOCK);
+	if (ev->cgroup & CG_MEMORY)
+		bits |= LAYER_BIT(LAYER_MEMORY);
+	if (ev->cgroup & CG_CPU)
+		bits |= LAYER_BIT(LAYER_CPU);
+	if ((ev->cgroup & CG_PIDS) || ev->nproc)
+		bits |= LAYER_BIT(LAYER_PIDS);
+	return bits;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernel says about the command's process, read from outside by the
+ * supervisor while the process waits to be released.
+ */
+#ifndef ENGINE_EVIDENCE_H
+#define ENGINE_EVIDENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "brig.h"
+#include "engine/cgroup.h"
+#include "engine/layers.h"
+
+/* The namespaces, in the order of the layers USER … CGROUP. */
+enum { EV_NS_COUNT = LAYER_CGROUP + 1 };
+
+struct evidence {
+	int seccomp;      /* mode: 2 is a filter */
+	int seccomp_filters;
+	int no_new_privs;
+	uint64_t cap_inh, cap_prm, cap_eff, cap_bnd, cap_amb;
+	uint64_t ns[EV_NS_COUNT];      /* inode numbers; 0 unknown */
+	uint64_t ns_host[EV_NS_COUNT]; /* the supervisor's own */
+	uint64_t uid_host;             /* the id the process has outside */
+	bool uid_ok;                   /* uid and gid maps are the one entry asked for */
+	bool root_ok;                  /* its root directory is not the supervisor's */
+	int landlock_abi;              /* from the process, with the canary's verdict */
+	int landlock_canary;           /* errno; EACCES is proof */
+	unsigned cgroup;               /* CG_ bits that were read back and hold */
+	uint64_t nproc;                /* RLIMIT_NPROC, 0 unlimited */
+	bool init_clean;               /* pid 1 is the fresh init, filtered */
+};
+
+/* Namespace file names, indexed as ns[]. */
+extern const char *const evidence_ns_names[EV_NS_COUNT];
+
+/* Reads everything about pid.  0 or -errno with err when something needed
+ * could not be read at all. */
+int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err);
+
+/* The LAYER_BIT set the evidence supports. */
+unsigned evidence_layers(const struct evidence *ev);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command's process, from its birth inside the finished root tree to
+ * execve.  Each step takes something away for good; the order matters and is
+ * explained.  At the end the process is exactly as confined as the command
+ * will be, and waits: the supervisor reads the evidence and releases it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "engine/landlock.h"
+#include "engine/launch.h"
+
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+
+static void take_stdio(const struct launch *l)
+{
+	/* A session of its own: no controlling terminal of the caller, so that
+	 * nothing can be typed into it (TIOCSTI, CVE-2017-5226). */
+	if (setsid() < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "stdio", "a new session");
+	for (int i = 0; i < 3; i++)
+		if (l->stdio[i] >= 0 && dup2(l->stdio[i], i) < 0)
+			child_fail(l, BRIG_E_SETUP_FAILED, errno, "stdio", "stdio");
+	if (l->spec->pty && ioctl(0, TIOCSCTTY, 0) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "pty",
+			   "the controlling terminal");
+	/* Everything else is closed by the execve, including what the caller
+	 * leaked into brig. */
+	if (sys_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "stdio", "close_range");
+}
+
+static void enter_directory(const struct launch *l)
+{
+	const char *rel = *l->spec->cwd ? l->spec->cwd : ".";
+	int top = open(l->spec->workspace.dst,
+		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (top < 0)
+		child_fail(l, BRIG_E_BAD_CWD, errno, "cwd", l->spec->workspace.dst);
+	/* Resolved again, by the kernel, in the tree that is really there now */
+	int fd = sys_openat2(top, rel, O_PATH | O_DIRECTORY | O_CLOEXEC,
+			     RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	if (fd < 0 || fchdir(fd) < 0)
+		child_fail(l, BRIG_E_BAD_CWD, errno, "cwd", l->plan->cwd);
+	close(fd);
+	close(top);
+}
+
+static void drop_capabilities(const struct launch *l)
+{
+	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
+				   SECBIT_NO_SETUID_FIXUP |
+				   SECBIT_NO_SETUID_FIXUP_LOCKED |
+				   SECBIT_KEEP_CAPS_LOCKED |
+				   SECBIT_NO_CAP_AMBIENT_RAISE |
+				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+	struct __user_cap_header_struct hdr = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct none[2] = { 0 };
+
+	/* Needs CAP_SETPCAP, so it comes before the sets are emptied. */
+	if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0)
+		child_fail(l, BRIG_E_CAPS_FAILED, errno, "caps", "securebits");
+	for (unsigned long cap = 0; cap < 64; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+			if (errno == EINVAL && cap > 0)
+				break; /* past the last one this kernel knows */
+			child_fail(l, BRIG_E_CAPS_FAILED, errno, "caps", "bounding set");
+		}
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+	    syscall(SYS_capset, &hdr, none) < 0)
+		child_fail(l, BRIG_E_CAPS_FAILED, errno, "caps", "emptying the sets");
+	/* From here on no execve can raise anything, whatever file it finds. */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		child_fail(l, BRIG_E_CAPS_FAILED, errno, "caps", "no_new_privs");
+}
+
+static void apply_landlock(const struct launch *l, struct wire *ready)
+{
+	if (l->landlock_abi <= 0)
+		return;
+	int rules = landlock_ruleset(l->plan->rules, l->plan->n_rules,
+				     l->landlock_abi,
+				     l->spec->net == NET_NONE && !l->spec->loopback);
+	if (rules < 0)
+		child_fail(l, BRIG_E_LANDLOCK_UNAVAILABLE, -rules, "landlock",
+			   "the ruleset");
+	int e = landlock_apply(rules);
+	if (e < 0)
+		child_fail(l, BRIG_E_LANDLOCK_UNAVAILABLE, -e, "landlock",
+			   "restricting the command");
+	close(rules);
+	ready->landlock_abi = l->landlock_abi;
+	ready->canary = landlock_canary(l->root.scratchfd);
+}
+
+/* Last of all: from here on the process may do only what the command may. */
+static int load_filter(const struct launch *l)
+{
+	const struct sock_fprog prog = { l->filter->len,
+					 (struct sock_filter *)l->filter->insns };
+	unsigned long flags = 0;
+	long fd = -1;
+
+	if (l->filter->notify) {
+		flags = SECCOMP_FILTER_FLAG_NEW_LISTENER |
+			SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+		fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog);
+		if (fd < 0 && errno == EINVAL) /* before Linux 5.19 */
+			fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+				     SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
+		if (fd >= 0)
+			return (int)fd;
+	} else if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0) {
+		return -1;
+	}
+	child_fail(l, BRIG_E_SECCOMP_FAILED, errno, "seccomp", "loading the filter");
+}
+
+static void report_ready(const struct launch *l, const struct wire *ready,
+			 int listener)
+{
+	struct iovec iov = { (void *)ready, sizeof *ready };
+	union {
+		struct cmsghdr h;
+		char space[CMSG_SPACE(sizeof(int))];
+	} ctl = { 0 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (listener >= 0) {
+		m.msg_control = ctl.space;
+		m.msg_controllen = sizeof ctl.space;
+		ctl.h.cmsg_level = SOL_SOCKET;
+		ctl.h.cmsg_type = SCM_RIGHTS;
+		ctl.h.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&ctl.h), &listener, sizeof listener);
+	}
+	if (sendmsg(l->ctl_child, &m, MSG_NOSIGNAL) < 0)
+		_exit(125);
+	if (listener >= 0)
+		close(listener);
+}
+
+static void default_signals(void)
+{
+	static const int sigs[] = { SIGPIPE, SIGXFSZ, SIGCHLD, SIGINT, SIGQUIT,
+				    SIGTERM, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU };
+	sigset_t none;
+
+	for (size_t i = 0; i < sizeof sigs / sizeof sigs[0]; i++)
+		signal(sigs[i], SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void execute(const struct launch *l)
+{
+	char **argv = l->spec->argv, **env = l->spec->env;
+	int best = ENOENT;
+
+	for (char **path = l->plan->exec_paths; *path; path++) {
+		execve(*path, argv, env);
+		if (errno == ENOEXEC && l->script_argv) {
+			/* a script without #!: the shell's own rule */
+			l->script_argv[1] = *path;
+			execve("/bin/sh", l->script_argv, env);
+		}
+		/* keep looking past what is not there; remember what was */
+		if (errno != ENOENT && errno != ENOTDIR)
+			best = errno;
+	}
+	struct wire w = { .type = WIRE_EXEC_FAIL, .errnum = best };
+	(void)!write(l->ctl_child, &w, sizeof w);
+	_exit(best == ENOENT ? 127 : 126);
+}
+
+int job_main(void *arg)
+{
+	struct launch *l = arg;
+	struct wire ready = { .type = WIRE_READY }, go;
+	ssize_t n;
+
+	take_stdio(l);
+	enter_directory(l);
+	default_signals();
+	drop_capabilities(l);
+	apply_landlock(l, &ready);
+	int listener = load_filter(l);
+	report_ready(l, &ready, listener);
+	do
+		n = read(l->ctl_child, &go, sizeof go);
+	while (n < 0 && errno == EINTR);
+	/* Anything but a release means: never run. */
+	if (n != sizeof go || go.type != WIRE_GO)
+		_exit(125);
+	execute(l);
+	_exit(126);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/landlock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* Our own copies: the kernel headers of the floor know only the first version. */
+#define FS_EXECUTE (1ull << 0)
+#define FS_WRITE_FILE (1ull << 1)
+#define FS_READ_FILE (1ull << 2)
+#define FS_READ_DIR (1ull << 3)
+#define FS_REMOVE_DIR (1ull << 4)
+#define FS_REMOVE_FILE (1ull << 5)
+#define FS_MAKE_CHAR (1ull << 6)
+#define FS_MAKE_DIR (1ull << 7)
+#define FS_MAKE_REG (1ull << 8)
+#define FS_MAKE_SOCK (1ull << 9)
+#define FS_MAKE_FIFO (1ull << 10)
+#define FS_MAKE_BLOCK (1ull << 11)
+#define FS_MAKE_SYM (1ull << 12)
+#define FS_REFER (1ull << 13)     /* version 2 */
+#define FS_TRUNCATE (1ull << 14)  /* version 3 */
+#define FS_IOCTL_DEV (1ull << 15) /* version 5 */
+#define NET_BIND_TCP (1ull << 0)  /* version 4 */
+#define NET_CONNECT_TCP (1ull << 1)
+#define SCOPE_ABSTRACT_UNIX (1ull << 0) /* version 6 */
+#define SCOPE_SIGNAL (1ull << 1)
+
+#define CREATE_RULESET_VERSION 1u
+#define RULE_PATH_BENEATH 1
+
+struct ruleset_attr {
+	uint64_t handled_access_fs;
+	uint64_t handled_access_net;
+	uint64_t scoped;
+};
+struct path_beneath_attr {
+	uint64_t allowed_access;
+	int32_t parent_fd;
+} __attribute__((packed));
+
+/* Highest right known per version: a kernel refuses bits it does not know. */
+static uint64_t fs_mask(int abi)
+{
+	uint64_t all = (FS_IOCTL_DEV << 1) - 1;
+
+	if (abi < 2)
+		all &= ~FS_REFER;
+	if (abi < 3)
+		all &= ~FS_TRUNCATE;
+	if (abi < 5)
+		all &= ~FS_IOCTL_DEV;
+	return all;
+}
+
+static const uint64_t class_rights[] = {
+	[LL_READ] = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR,
+	/* never MAKE_CHAR or MAKE_BLOCK: no device, no overlay whiteout */
+	[LL_WRITE] = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE |
+		     FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG |
+		     FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER |
+		     FS_TRUNCATE,
+	[LL_DEVICE] = FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE |
+		      FS_IOCTL_DEV,
+	/* own /proc/self/{comm,oom_score_adj,…}; what must not be written is
+	 * mounted read-only */
+	[LL_PROC] = FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE,
+};
+#define DIR_ONLY                                                               \
+	(FS_READ_DIR | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_CHAR |         \
+	 FS_MAKE_DIR | FS_MAKE_REG | FS_MAKE_SOCK | FS_MAKE_FIFO |             \
+	 FS_MAKE_BLOCK | FS_MAKE_SYM | FS_REFER)
+
+int landlock_abi(void)
+{
+	long r = syscall(SYS_landlock_create_ruleset, NULL, 0,
+			 CREATE_RULESET_VERSION);
+	return r < 0 ? -errno : (int)r;
+}
+
+static int add_rule(int ruleset, const struct plan_rule *rule, uint64_t mask)
+{
+	int fd = open(rule->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	uint64_t rights = class_rights[rule->class] & mask;
+	if (!rule->is_dir)
+		rights &= ~DIR_ONLY;
+	struct path_beneath_attr attr = { .allowed_access = rights,
+					  .parent_fd = fd };
+	long r = syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr,
+			 0);
+	int ret = r < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+int landlock_ruleset(const struct plan_rule *rules, size_t n, int abi,
+		     bool deny_tcp)
+{
+	struct ruleset_attr attr = { .handled_access_fs = fs_mask(abi) };
+	size_t size = sizeof attr.handled_access_fs;
+
+	if (abi >= 4) {
+		size = 2 * sizeof(uint64_t);
+		if (deny_tcp)
+			attr.handled_access_net = NET_BIND_TCP | NET_CONNECT_TCP;
+	}
+	if (abi >= 6) {
+		size = sizeof attr;
+		attr.scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL;
+	}
+	int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+	if (fd < 0)
+		return -errno;
+	for (size_t i = 0; i < n; i++) {
+		int r = add_rule(fd, &rules[i], fs_mask(abi));
+		if (r < 0) {
+			close(fd);
+			return r;
+		}
+	}
+	return fd;
+}
+
+int landlock_apply(int ruleset)
+{
+	return syscall(SYS_landlock_restrict_self, ruleset, 0) < 0 ? -errno : 0;
+}
+
+int landlock_canary(int dirfd)
+{
+	static const char name[] = ".brig-canary";
+
+	/* Device 0:0 is the one character device anybody may make, so without
+	 * Landlock this succeeds; it runs before the filter that also refuses
+	 * it, and in a private tmpfs. */
+	if (mknodat(dirfd, name, S_IFCHR | 0600, makedev(0, 0)) == 0) {
+		unlinkat(dirfd, name, 0);
+		return 0;
+	}
+	return errno;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Landlock: the second, path-based layer on the command itself. */
+#ifndef ENGINE_LANDLOCK_H
+#define ENGINE_LANDLOCK_H
+
+#include <stdbool.h>
+
+#include "engine/plan.h"
+
+/* The kernel's Landlock version, or -errno (ENOSYS, EOPNOTSUPP). */
+int landlock_abi(void);
+
+/*
+ * Makes a ruleset for the plan's rules (paths are those of the caller's root,
+ * so this runs inside) and returns its descriptor, or -errno.  No allocation.
+ * deny_tcp refuses every TCP bind and connect where the kernel can.
+ */
+int landlock_ruleset(const struct plan_rule *rules, size_t n, int abi,
+		     bool deny_tcp);
+
+/* Applies it to the calling thread, for good.  0 or -errno. */
+int landlock_apply(int ruleset);
+
+/*
+ * The kernel offers no way to read a Landlock domain from outside, so the
+ * evidence is an operation that only Landlock refuses: making a whiteout
+ * device in a directory the caller may otherwise write to.  Returns the errno
+ * that came back: EACCES means the domain is in force; 0 means it is not.
+ */
+int landlock_canary(int dirfd);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything the new processes need, prepared before clone: after it they
+ * allocate nothing.
+ *
+ *   supervisor ── clone3 (all namespaces) ──▶ builder, pid 1: ids, root tree
+ *                                              ├─ clone ─▶ job, pid 2: drops
+ *                                              │           everything, waits, exec
+ *                                              └─ exec ──▶ brig-init, still pid 1
+ */
+#ifndef ENGINE_LAUNCH_H
+#define ENGINE_LAUNCH_H
+
+#include "engine/cgroup.h"
+#include "engine/plan.h"
+#include "engine/root.h"
+#include "engine/seccomp.h"
+#include "engine/wire.h"
+
+struct launch {
+	const struct spec *spec;
+	const struct plan *plan;
+	struct root root;
+	const struct cgroup *cg;
+	const struct seccomp_prog *filter;
+	int landlock_abi;       /* 0: none to apply */
+	uint64_t nproc;         /* RLIMIT_NPROC to set, 0 none */
+
+	int ctl_child, ctl_supervisor;    /* SOCK_SEQPACKET, struct wire */
+	int status_write, status_read;    /* struct init_report */
+	int death_read, death_write;      /* end of file: the supervisor died */
+	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
+	char status_arg[12], death_arg[12], job_arg[12];
+	char **script_argv;               /* sh FILE ARGS…, for files without #! */
+};
+
+/* The builder: runs as pid 1 of the new namespaces, never returns. */
+void child_main(struct launch *l) __attribute__((noreturn));
+
+/* The job: confines itself for good, reports, waits for release, executes.
+ * Runs on a stack of its own, sharing memory with the builder. */
+int job_main(void *launch);
+
+/* Sends a WIRE_FAIL record and ends the process. */
+void child_fail(const struct launch *l, enum brig_code code, int errnum,
+		const char *phase, const char *what) __attribute__((noreturn));
+
+/* The init program, embedded at build time. */
+extern const unsigned char brig_init_image[];
+extern const unsigned brig_init_image_len;
+
+#endif

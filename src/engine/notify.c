@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Refused system calls, reported by the kernel itself: the filter hands calls
+ * that matter to the supervisor, which answers with the errno the filter would
+ * have given and counts.  Nothing is ever allowed here, and no argument behind
+ * a pointer is looked at, so there is nothing to race with.
+ */
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "base/fd.h"
+#include "engine/run_internal.h"
+
+void notify_handle(struct run *r)
+{
+	/* The kernel may know larger structures than our headers: it is told
+	 * ours by the ioctl number, and wants them zeroed. */
+	struct seccomp_notif req;
+	memset(&req, 0, sizeof req);
+	if (ioctl(r->listener, SECCOMP_IOCTL_NOTIF_RECV, &req) < 0) {
+		/* ENOENT: the caller died meanwhile; EINTR: try again later */
+		if (errno != ENOENT && errno != EINTR)
+			fd_close(&r->listener);
+		return;
+	}
+	int nr = req.data.nr;
+	if (nr >= 0 && nr < DENY_MAX_CALL)
+		r->refused[nr]++;
+	struct seccomp_notif_resp resp = {
+		.id = req.id,
+		.error = -seccomp_refusal_errno(nr),
+	};
+	/* fails only when the caller is gone already */
+	(void)ioctl(r->listener, SECCOMP_IOCTL_NOTIF_SEND, &resp);
+}
+
+void notify_report(struct run *r)
+{
+	char number[32];
+
+	for (int nr = 0; nr < DENY_MAX_CALL; nr++) {
+		if (!r->refused[nr])
+			continue;
+		const char *name = seccomp_call_name(nr);
+		if (!name) {
+			snprintf(number, sizeof number, "call %d", nr);
+			name = number;
+		}
+		result_deny(r->res, "syscall", name,
+			    "refused by the system-call filter",
+			    "by design; a workload that needs it belongs on a "
+			    "stronger backend", r->refused[nr]);
+	}
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_PLAN_INTERNAL_H
+#define ENGINE_PLAN_INTERNAL_H
+
+#include "engine/plan.h"
+
+/* A plan being made.  Errors are sticky (out of memory only). */
+struct planner {
+	struct plan *p;
+	size_t cap_ops, cap_rules;
+	bool failed;
+};
+
+/* Adds an operation; dst is copied.  Returns it, or NULL after a failure. */
+struct plan_op *plan_add(struct planner *pl, enum op_kind kind, const char *dst,
+			 unsigned flags);
+/* Makes the directories above dst that do not exist in the plan yet.  False
+ * when dst lies in a host tree: brig never creates anything there, so the mount
+ * point has to exist. */
+bool plan_parents(struct planner *pl, const char *dst);
+void plan_rule(struct planner *pl, enum ll_class class, const char *path,
+	       bool is_dir);
+void plan_bind(struct planner *pl, const char *src, const char *dst,
+	       unsigned flags);
+void plan_file(struct planner *pl, const char *dst, char *text, mode_t mode);
+
+/* The parts of the root tree. */
+void plan_system(struct planner *pl);
+void plan_etc(struct planner *pl);
+void plan_dev(struct planner *pl);
+void plan_proc(struct planner *pl);
+
+#endif

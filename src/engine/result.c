@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/result.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct brig_result *result_new(const char *id)
+{
+	struct brig_result *r = calloc(1, sizeof *r);
+
+	if (r) {
+		snprintf(r->id, sizeof r->id, "%s", id);
+		r->backend = "native";
+		r->exit_code = -1;
+	}
+	return r;
+}
+
+int result_deny(struct brig_result *r, const char *kind, const char *target,
+		const char *rule, const char *fix, uint64_t count)
+{
+	struct denial *v = realloc(r->denied, (r->n_denied + 1) * sizeof *v);
+
+	if (!v)
+		return -ENOMEM;
+	r->denied = v;
+	struct denial *d = &v[r->n_denied++];
+	*d = (struct denial){ .kind = kind, .count = count };
+	d->target = strdup(target);
+	d->rule = strdup(rule);
+	d->fix = strdup(fix);
+	return d->target && d->rule && d->fix ? 0 : -ENOMEM;
+}
+
+void brig_result_free(struct brig_result *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->n_denied; i++) {
+		free(r->denied[i].target);
+		free(r->denied[i].rule);
+		free(r->denied[i].fix);
+	}
+	free(r->denied);
+	free(r->name);
+	capture_free(&r->out);
+	capture_free(&r->err);
+	free(r);
+}
+
+int brig_result_exit_code(const struct brig_result *r)
+{
+	switch (r->error.code) {
+	case BRIG_E_OK:
+		break;
+	case BRIG_E_NOT_FOUND:
+		return 127;
+	case BRIG_E_EXEC_FAILED:
+		return 126;
+	default:
+		return 125;
+	}
+	if (r->timed_out)
+		return 124;
+	if (r->signal)
+		return 128 + r->signal;
+	return r->exit_code >= 0 ? r->exit_code : 125;
+}

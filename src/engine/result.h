@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What came of one run.  JSON is made of it elsewhere (src/api). */
+#ifndef ENGINE_RESULT_H
+#define ENGINE_RESULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/capture.h"
+#include "engine/evidence.h"
+#include "engine/layers.h"
+
+struct denial {
+	const char *kind; /* "syscall", "path", "pids", "memory"; static text */
+	char *target;
+	char *rule;
+	char *fix;
+	uint64_t count;
+};
+
+struct brig_result {
+	char id[27];
+	char *name;
+	const char *backend;
+	bool ran;
+	int exit_code; /* -1: did not exit by itself */
+	int signal;    /* 0: not by a signal */
+	bool timed_out, oom;
+	bool captured;
+	struct capture out, err;
+	unsigned enforced, missing; /* LAYER_BIT sets */
+	bool have_evidence;
+	struct evidence evidence;
+	struct denial *denied;
+	size_t n_denied;
+	double wall_ms, cpu_ms;
+	uint64_t max_rss_kb, setup_us;
+	struct brig_error error; /* code OK: none */
+};
+
+struct brig_result *result_new(const char *id);
+/* Appends; target, rule and fix are copied.  -ENOMEM when it cannot. */
+int result_deny(struct brig_result *r, const char *kind, const char *target,
+		const char *rule, const char *fix, uint64_t count);
+
+#endif

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/root.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+enum root_api root_probe_api(void)
+{
+	/* Each call fails on purpose; ENOSYS is the only answer that counts. */
+	if ((open_tree(-1, "", 0) < 0 && errno == ENOSYS) ||
+	    (move_mount(-1, "", -1, "", 0) < 0 && errno == ENOSYS) ||
+	    (fsopen(NULL, 0) < 0 && errno == ENOSYS) ||
+	    (fsmount(-1, 0, 0) < 0 && errno == ENOSYS) ||
+	    (fsconfig(-1, 0, NULL, NULL, 0) < 0 && errno == ENOSYS) ||
+	    (mount_setattr(-1, "", 0, NULL, 0) < 0 && errno == ENOSYS))
+		return ROOT_API_CLASSIC;
+	return ROOT_API_NEW;
+}
+
+int root_prepare(struct root *r, const struct plan *plan)
+{
+	*r = (struct root){ .plan = plan, .api = root_probe_api(), .rootfd = -1,
+			    .scratchfd = -1 };
+	r->slots = malloc((plan->n_ops + 1) * sizeof *r->slots);
+	if (!r->slots)
+		return -ENOMEM;
+	for (size_t i = 0; i < plan->n_ops; i++)
+		r->slots[i] = -1;
+	return 0;
+}
+
+void root_release(struct root *r)
+{
+	for (size_t i = 0; r->slots && i < r->plan->n_ops; i++)
+		fd_close(&r->slots[i]);
+	free(r->slots);
+	r->slots = NULL;
+}
+
+int root_fail(struct root *r, enum brig_code code, int errnum, const char *what)
+{
+	r->code = code;
+	r->what = what;
+	return errnum ? -errnum : -EINVAL;
+}
+
+/* A name relative to the new root. */
+static const char *rel(const char *dst)
+{
+	return dst[1] ? dst + 1 : ".";
+}
+
+/* Directories, links and files of brig's own tmpfs. */
+int root_make_node(struct root *r, const struct plan_op *op)
+{
+	const char *path = rel(op->dst);
+	int fd, ret = 0;
+
+	switch (op->kind) {
+	case OP_DIR:
+		if (mkdirat(r->rootfd, path, op->mode) < 0 && errno != EEXIST)
+			ret = errno;
+		break;
+	case OP_SYMLINK:
+		if (symlinkat(op->text, r->rootfd, path) < 0)
+			ret = errno;
+		break;
+	default:
+		fd = openat(r->rootfd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+			    op->mode);
+		if (fd < 0) {
+			ret = errno;
+			break;
+		}
+		if (op->text)
+			ret = -fd_write_full(fd, op->text, strlen(op->text));
+		close(fd);
+	}
+	return ret ? root_fail(r, BRIG_E_MOUNT_FAILED, ret, op->dst) : 0;
+}
+
+/*
+ * The place to mount on, as a descriptor.  No symlink is followed anywhere on
+ * the way: below the workspace the names are the agent's, and the process root
+ * is still the host's, so a link could lead the mount to another place
+ * (CVE-2021-30465, CVE-2025-52565).
+ */
+int root_target(struct root *r, const struct plan_op *op)
+{
+	const char *path = rel(op->dst);
+	bool made = false;
+
+	for (;;) {
+		int fd = sys_openat2(r->rootfd, path, O_PATH | O_CLOEXEC,
+				     RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
+					     RESOLVE_BENEATH);
+		if (fd >= 0)
+			return fd;
+		int e = errno;
+		if (e == ENOENT && (op->flags & OPF_OPTIONAL))
+			return -ENOENT;
+		if (e != ENOENT || made || !(op->flags & OPF_MKPOINT))
+			return root_fail(r, BRIG_E_MOUNT_FAILED, e, op->dst);
+		made = true;
+		if (op->flags & OPF_DIR) {
+			if (mkdirat(r->rootfd, path, 0755) < 0)
+				return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
+		} else {
+			fd = openat(r->rootfd, path,
+				    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+			if (fd < 0)
+				return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
+			close(fd);
+		}
+	}
+}
+
+int root_check_identity(struct root *r, const struct plan_op *op, int fd)
+{
+	struct stat st;
+
+	if (!(op->flags & OPF_IDENTITY))
+		return 0;
+	if (fstat(fd, &st) < 0)
+		return root_fail(r, BRIG_E_SOURCE_CHANGED, errno, op->dst);
+	if (st.st_dev != op->dev || st.st_ino != op->ino)
+		return root_fail(r, BRIG_E_SOURCE_CHANGED, ESTALE, op->dst);
+	return 0;
+}
+
+static uint64_t attrs_of(const struct plan_op *op)
+{
+	/* nosuid and nodev everywhere: the mount must not be a way to honour a
+	 * set-id bit or a device that the host left in a tree */
+	uint64_t a = MOUNT_ATTR_NOSUID;
+
+	if (!(op->flags & OPF_DEVICE))
+		a |= MOUNT_ATTR_NODEV;
+	if (op->flags & OPF_RO)
+		a |= MOUNT_ATTR_RDONLY;
+	if (op->flags & OPF_NOEXEC)
+		a |= MOUNT_ATTR_NOEXEC;
+	return a;
+}
+
+static int set_attrs(int fd, uint64_t set, bool recursive)
+{
+	struct mount_attr a = { .attr_set = set };
+	unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0);
+
+	return mount_setattr(fd, "", flags, &a, sizeof a) < 0 ? -errno : 0;
+}
+
+/* Clones one source of the host as a detached tree with its final flags. */
+static int clone_source(struct root *r, size_t i)
+{
+	const struct plan_op *op = &r->plan->ops[i];
+
+	/* Recursive always: a clone that would uncover what is below a mount
+	 * is refused by the kernel in a user namespace. */
+	int fd = open_tree(AT_FDCWD, op->src,
+			   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+				   AT_SYMLINK_NOFOLLOW | AT_RECURSIVE);
+	if (fd < 0)
+		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->src);
+	r->slots[i] = fd;
+	int e = root_check_identity(r, op, fd);
+	if (e < 0)
+		return e;
+	e = set_attrs(fd, attrs_of(op), true);
+	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, op->src) : 0;
+}
+
+/* One option of a file system being made. */
+struct fsopt {
+	const char *key, *value;
+};
+
+static int make_fs(const char *type, const struct fsopt *opt, size_t n,
+		   unsigned attrs)
+{
+	cleanup_close int fs = fsopen(type, FSOPEN_CLOEXEC);
+	if (fs < 0)
+		return -errno;
+	for (size_t i = 0; i < n; i++)
+		if (fsconfig(fs, FSCONFIG_SET_STRING, opt[i].key, opt[i].value, 0) < 0)
+			return -errno;
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -errno;
+	int fd = fsmount(fs, FSMOUNT_CLOEXEC, attrs);
+	return fd < 0 ? -errno : fd;
+}
+
+static int attach(int tree, int at, const char *path)
+{
+	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH |
+			 (*path ? 0 : MOVE_MOUNT_T_EMPTY_PATH);
+
+	return move_mount(tree, "", at, path, flags) < 0 ? -errno : 0;
+}
+
+/* Number → decimal text without stdio. */
+static const char *decimal(uint64_t v, char buf[24])
+{
+	char *p = buf + 23;
+
+	*p = '\0';
+	do
+		*--p = (char)('0' + v % 10);
+	while ((v /= 10));
+	return p;
+}
+
+static int make_trees(struct root *r)
+{
+	char num[24];
+	/* an inode is not free: bound their number with the size */
+	uint64_t size = r->plan->spec->limits.tmp_size;
+	uint64_t inodes = size / 4096 < 1024 ? 1024 : size / 4096;
+	char inum[24];
+	const struct fsopt root_opt[] = { { "size", ROOT_TMPFS_SIZE },
+					  { "mode", "0755" } };
+	const struct fsopt scratch_opt[] = { { "size", decimal(size, num) },
+					     { "nr_inodes", decimal(inodes, inum) },
+					     { "mode", "0755" } };
+
+	r->rootfd = make_fs("tmpfs", root_opt, ARRAY_LEN(root_opt),
+			    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	if (r->rootfd < 0)
+		return root_fail(r, BRIG_E_MOUNT_FAILED, -r->rootfd, "root tmpfs");
+	r->scratchfd = make_fs("tmpfs", scratch_opt, ARRAY_LEN(scratch_opt),
+			       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	if (r->scratchfd < 0)
+		return root_fail(r, BRIG_E_MOUNT_FAILED, -r->scratchfd, "private tmpfs");
+	/* Attached before use: only recent kernels clone from detached trees.
+	 * The private tmpfs hangs in the old tree and goes with it. */
+	int e = attach(r->scratchfd, AT_FDCWD, SCRATCH_ATTACH);
+	if (e == 0)
+		e = attach(r->rootfd, AT_FDCWD, ROOT_ATTACH);
+	if (e == 0 && (mkdirat(r->scratchfd, "empty", 0000) < 0 ||
+		       mknodat(r->scratchfd, "empty-file", S_IFREG, 0) < 0))
+		e = -errno;
+	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, "attaching the root") : 0;
+}
+
+/* What goes on top of a target, as a detached tree. */
+static int tree_for(struct root *r, size_t i, int target)
+{
+	static const struct fsopt pts_opt[] = { { "ptmxmode", "0666" },
+						{ "mode", "0620" } };
+	const struct plan_op *op = &r->plan->ops[i];
+	const unsigned clone = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
+	uint64_t attrs = attrs_of(op);
+	struct stat st;
+	int fd;
+
+	switch (op->kind) {
+	case OP_BIND:
+		return take_fd(&r->slots[i]);
+	case OP_PROC:
+		fd = make_fs("proc", NULL, 0, (unsigned)attrs);
+		return fd < 0 ? root_fail(r, BRIG_E_PROC_DENIED, -fd, op->dst) : fd;
+	case OP_DEVPTS:
+		fd = make_fs("devpts", pts_opt, ARRAY_LEN(pts_opt), (unsigned)attrs);
+		return fd < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -fd, op->dst) : fd;
+	case OP_SCRATCH:
+		if (mkdirat(r->scratchfd, op->src, op->mode) < 0 ||
+		    /* the umask may have cut the sticky, shared mode */
+		    fchmodat(r->scratchfd, op->src, op->mode, 0) < 0)
+			return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
+		fd = open_tree(r->scratchfd, op->src, clone);
+		break;
+	case OP_MASK:
+		if (fstat(target, &st) < 0)
+			return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
+		fd = open_tree(r->scratchfd,
+			       S_ISDIR(st.st_mode) ? "empty" : "empty-file", clone);
+		attrs |= MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC;
+		break;
+	case OP_RO:
+		attrs |= MOUNT_ATTR_RDONLY;
+		__attribute__((fallthrough));
+	case OP_PIN:
+		fd = root_check_identity(r, op, target);
+		if (fd < 0)
+			return fd;
+		fd = open_tree(target, "", clone | AT_EMPTY_PATH | AT_RECURSIVE);
+		break;
+	default:
+		return root_fail(r, BRIG_E_INTERNAL, EINVAL, op->dst);
+	}
+	if (fd < 0)
+		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
+	int e = set_attrs(fd, attrs, op->kind == OP_RO);
+	if (e < 0) {
+		close(fd);
+		return root_fail(r, BRIG_E_MOUNT_FAILED, -e, op->dst);
+	}
+	return fd;
+}
+
+static int do_op(struct root *r, size_t i)
+{
+	const struct plan_op *op = &r->plan->ops[i];
+
+	if (op->kind == OP_DIR || op->kind == OP_SYMLINK || op->kind == OP_FILE)
+		return root_make_node(r, op);
+	cleanup_close int target = root_target(r, op);
+	if (target == -ENOENT && (op->flags & OPF_OPTIONAL))
+		return 0;
+	if (target < 0)
+		return target;
+	cleanup_close int tree = tree_for(r, i, target);
+	if (tree < 0)
+		return tree;
+	int e = attach(tree, target, "");
+	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, op->dst) : 0;
+}
+
+int root_build(struct root *r)
+{
+	if (r->api == ROOT_API_CLASSIC)
+		return root_build_classic(r);
+
+	/* Nothing the host mounts later may appear inside. */
+	struct mount_attr priv = { .propagation = MS_PRIVATE };
+	if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &priv, sizeof priv) < 0)
+		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "making / private");
+	int e = 0;
+	for (size_t i = 0; i < r->plan->n_ops && e == 0; i++)
+		if (r->plan->ops[i].kind == OP_BIND && r->slots[i] < 0)
+			e = clone_source(r, i);
+	if (e == 0)
+		e = make_trees(r);
+	for (size_t i = 0; i < r->plan->n_ops && e == 0; i++)
+		e = do_op(r, i);
+	if (e < 0)
+		return e;
+	e = set_attrs(r->rootfd,
+		      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, false);
+	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, "/ read-only") : 0;
+}
+
+int root_enter(struct root *r)
+{
+	/* With "." for both, the old root ends up stacked on the new one, needs
+	 * no directory of its own, and is reached and detached through ".". */
+	if (fchdir(r->rootfd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "entering the new root");
+	return 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building the root tree from a plan, inside the new namespaces.  Everything
+ * here runs after clone and before exec: no allocation, no stdio.
+ */
+#ifndef ENGINE_ROOT_H
+#define ENGINE_ROOT_H
+
+#include "engine/plan.h"
+
+enum root_api { ROOT_API_NEW, ROOT_API_CLASSIC };
+
+struct root {
+	const struct plan *plan;
+	enum root_api api;
+	int *slots;     /* one per op: a detached tree (new) or O_PATH (classic) */
+	int rootfd;     /* top of the new root */
+	int scratchfd;  /* top of the private tmpfs */
+	const char *what; /* on failure: the path or step */
+	enum brig_code code;
+};
+
+/* Which mount interface this kernel (or the filter around us) offers. */
+enum root_api root_probe_api(void);
+
+/* Before clone: allocates the slots.  0 or -ENOMEM. */
+int root_prepare(struct root *r, const struct plan *plan);
+void root_release(struct root *r);
+
+/*
+ * Before clone, only when host root runs brig and the workspace belongs to
+ * root: makes id-mapped detached mounts of the caller's binds, because inside
+ * nobody has root's id.  0 or -errno with err.
+ */
+int root_prepare_idmapped(struct root *r, struct brig_error *err);
+
+/* Inside: builds the tree and attaches it; the old root is still there.
+ * -errno with r->what and r->code. */
+int root_build(struct root *r);
+/* Inside: makes it the root and detaches the old one.  -errno. */
+int root_enter(struct root *r);
+
+/* Shared by the two executors. */
+int root_fail(struct root *r, enum brig_code code, int errnum, const char *what);
+int root_make_node(struct root *r, const struct plan_op *op);
+int root_target(struct root *r, const struct plan_op *op);
+int root_check_identity(struct root *r, const struct plan_op *op, int fd);
+int root_build_classic(struct root *r);
+
+/* Places in the old tree that are covered while building: they exist on every
+ * system, and what they hold was cloned before. */
+#define ROOT_ATTACH "/etc"
+#define SCRATCH_ATTACH "/usr"
+#define ROOT_TMPFS_SIZE "4m"
+
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One run from plan to result: prepare, clone, map ids, supervise, clean up.
+ * Whatever happens on the way, the end is the same: nothing is running and
+ * nothing is left.
+ */
+#include "engine/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "engine/diagnose.h"
+#include "engine/landlock.h"
+#include "engine/run_internal.h"
+
+uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static int make_channels(struct run *r, struct brig_error *err)
+{
+	struct launch *l = &r->l;
+	int sv[2], p[2], on = 1;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		goto fail;
+	l->ctl_supervisor = sv[0];
+	l->ctl_child = sv[1];
+	/* the kernel tells who sent a message, in our own pid numbers */
+	if (setsockopt(sv[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
+		goto fail;
+	if (pipe2(p, O_CLOEXEC) < 0)
+		goto fail;
+	l->status_read = p[0];
+	l->status_write = p[1];
+	if (pipe2(p, O_CLOEXEC) < 0)
+		goto fail;
+	l->death_read = p[0];
+	l->death_write = p[1];
+	if (l->spec->capture && !l->spec->pty) {
+		if (pipe2(p, O_CLOEXEC) < 0)
+			goto fail;
+		r->out_read = p[0];
+		l->stdio[1] = p[1];
+		if (pipe2(p, O_CLOEXEC) < 0)
+			goto fail;
+		r->err_read = p[0];
+		l->stdio[2] = p[1];
+	}
+	snprintf(l->status_arg, sizeof l->status_arg, "%d", l->status_write);
+	snprintf(l->death_arg, sizeof l->death_arg, "%d", l->death_read);
+	snprintf(l->job_arg, sizeof l->job_arg, "2");
+	return 0;
+fail:
+	return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "descriptors");
+}
+
+static int prepare_filter(struct run *r)
+{
+	const struct spec *s = r->l.spec;
+
+	r->l.filter = s->seccomp ? s->seccomp : seccomp_default(true);
+	int abi = landlock_abi();
+	/* Absent Landlock is not decided here: the evidence will not show it,
+	 * and if it is required the command is not released. */
+	r->l.landlock_abi = abi > 0 ? abi : 0;
+	return 0;
+}
+
+static int prepare_limits(struct run *r, struct brig_error *err)
+{
+	const struct spec *s = r->l.spec;
+	struct cgroup_want want = { .memory = s->limits.memory,
+				    .pids = s->limits.pids,
+				    .cpu_milli = s->limits.cpu_milli };
+
+	if (s->asked & LAYER_BIT(LAYER_MEMORY))
+		want.asked |= CG_MEMORY;
+	if (s->asked & LAYER_BIT(LAYER_CPU))
+		want.asked |= CG_CPU;
+	int e = cgroup_prepare(&r->cg, &want, s->id, err);
+	if (e < 0)
+		return e;
+	/* Since Linux 5.14 RLIMIT_NPROC counts per user namespace: exact for a
+	 * namespace with one id, with no control group at all. */
+	if (s->limits.pids && !(r->cg.enforced & CG_PIDS) && kernel_at_least(5, 14))
+		r->l.nproc = s->limits.pids;
+	static const struct {
+		enum layer layer;
+		unsigned bit;
+		const char *option;
+	} need[] = { { LAYER_MEMORY, CG_MEMORY, "memory" },
+		     { LAYER_CPU, CG_CPU, "cpus" } };
+	for (size_t i = 0; i < ARRAY_LEN(need); i++) {
+		if (!(s->required & LAYER_BIT(need[i].layer)) ||
+		    (r->cg.enforced & need[i].bit))
+			continue;
+		err_set(err, BRIG_E_LIMIT_UNENFORCEABLE, 0, "cgroup",
+			"--%s cannot be enforced here: %s", need[i].option,
+			r->cg.why[0] ? r->cg.why : "no control group is usable");
+		err_fix(err, "%s", r->cg.fix[0] ? r->cg.fix :
+						  "brig doctor shows what is missing");
+		return -EPERM;
+	}
+	return 0;
+}
+
+/* sh FILE ARGS…: the file's name is filled in when it is known. */
+static int prepare_script_argv(struct launch *l)
+{
+	size_t n = strv_len(l->spec->argv);
+	static char sh[] = "sh";
+
+	l->script_argv = calloc(n + 2, sizeof *l->script_argv);
+	if (!l->script_argv)
+		return -ENOMEM;
+	l->script_argv[0] = sh;
+	memcpy(l->script_argv + 2, l->spec->argv + 1, n * sizeof(char *));
+	return 0;
+}
+
+static int map_ids(struct run *r, struct brig_error *err)
+{
+	const struct spec *s = r->l.spec;
+	char path[32], line[48];
+
+	snprintf(path, sizeof path, "/proc/%d", (int)r->init);
+	cleanup_close int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc < 0)
+		return diagnose_idmap(errno, err);
+	int e = 0;
+	/* Required before an unprivileged gid_map (CVE-2014-8989). */
+	if (!s->as_root)
+		e = fd_write_at(proc, "setgroups", "deny");
+	if (e == 0) {
+		snprintf(line, sizeof line, "%u %u 1\n", s->in_gid, s->host_gid);
+		e = fd_write_at(proc, "gid_map", line);
+	}
+	if (e == 0) {
+		snprintf(line, sizeof line, "%u %u 1\n", s->in_uid, s->host_uid);
+		e = fd_write_at(proc, "uid_map", line);
+	}
+	return e < 0 ? diagnose_idmap(-e, err) : 0;
+}
+
+static int start(struct run *r, struct brig_error *err)
+{
+	struct launch *l = &r->l;
+	int pidfd = -1;
+	struct clone_args args = {
+		.flags = l->plan->clone_flags | CLONE_PIDFD,
+		.pidfd = (uint64_t)(uintptr_t)&pidfd,
+		.exit_signal = SIGCHLD,
+	};
+
+	if (r->cg.clone_fd >= 0) {
+		/* born inside: never a moment outside its limits */
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (unsigned)r->cg.clone_fd;
+	}
+	pid_t pid = sys_clone3(&args);
+	if (pid < 0)
+		return diagnose_userns(errno, err);
+	if (pid == 0)
+		child_main(l);
+	r->init = pid;
+	r->init_pidfd = pidfd;
+	/* Our copies of the child's ends: end of file must mean it closed them. */
+	fd_close(&l->ctl_child);
+	fd_close(&l->status_write);
+	fd_close(&l->death_read);
+	fd_close(&l->stdio[1]);
+	fd_close(&l->stdio[2]);
+	int e = custodian_watch(&r->cust, pidfd);
+	if (e < 0)
+		return err_set(err, BRIG_E_SETUP_FAILED, -e, "clone", "the custodian");
+	e = map_ids(r, err);
+	if (e < 0)
+		return e;
+	const struct wire go = { .type = WIRE_MAPPED };
+	if (send(l->ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go)
+		return err_set(err, BRIG_E_SETUP_FAILED, errno, "clone", "the child died");
+	return 0;
+}
+
+static void block_signals(struct run *r)
+{
+	static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
+					 SIGUSR2, SIGALRM, SIGTSTP, SIGCONT,
+					 SIGWINCH };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_LEN(forwarded); i++)
+		sigaddset(&set, forwarded[i]);
+	/* a reader of our output that left must not kill us before we clean up */
+	sigaddset(&set, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &set, &r->old_mask);
+	sigdelset(&set, SIGPIPE);
+	r->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int prepare(struct run *r, const struct plan *plan, struct brig_error *err)
+{
+	struct launch *l = &r->l;
+
+	l->plan = plan;
+	l->spec = plan->spec;
+	l->cg = &r->cg;
+	if (root_prepare(&l->root, plan) < 0 || prepare_script_argv(l) < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the root tree");
+	block_signals(r);
+	if (r->sigfd < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "signals");
+	prepare_filter(r);
+	/* First of all the one who cleans up, then what there is to clean. */
+	int e = custodian_start(&r->cust, &r->cg, &plan->protect,
+				plan->spec->workspace.fd);
+	if (e < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, -e, "prepare", "the custodian");
+	e = prepare_limits(r, err);
+	if (e < 0)
+		return e;
+	e = root_prepare_idmapped(&l->root, err);
+	if (e < 0)
+		return e;
+	return make_channels(r, err);
+}
+
+/* Reaps pid 1 (and by it everything inside) and takes its usage. */
+static void reap(struct run *r)
+{
+	struct rusage ru = { 0 };
+	int st;
+
+	if (r->init <= 0)
+		return;
+	if (!r->init_gone)
+		run_kill(r);
+	while (wait4(r->init, &st, 0, &ru) < 0 && errno == EINTR)
+		;
+	r->res->cpu_ms = (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1e3 +
+			 (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e3;
+	r->res->max_rss_kb = (uint64_t)ru.ru_maxrss;
+}
+
+static void protect_denied(void *arg, const char *path, const char *moved_to)
+{
+	struct brig_result *res = arg;
+	cleanup_free char *fix = str_fmt(
+		"moved aside to %s; if you want it, review it and rename it back",
+		moved_to);
+
+	result_deny(res, "path", path, "protected path did not exist before the run",
+		    fix ? fix : "", 1);
+}
+
+static void account(struct run *r)
+{
+	struct brig_result *res = r->res;
+	struct cgroup_usage u = { 0 };
+
+	if (r->cg.version) {
+		cgroup_read_usage(&r->cg, &u);
+		if (u.memory_peak)
+			res->max_rss_kb = u.memory_peak / 1024;
+		res->oom = u.oom_kills > 0;
+		if (u.oom_kills)
+			result_deny(res, "memory", "memory limit",
+				    "the tree used more than its memory limit",
+				    "raise --memory", u.oom_kills);
+		if (u.pids_refused)
+			result_deny(res, "pids", "process limit",
+				    "the tree reached its limit on processes",
+				    "raise --pids", u.pids_refused);
+	}
+	notify_report(r);
+}
+
+static void finish(struct run *r)
+{
+	struct brig_result *res = r->res;
+
+	reap(r);
+	r->t_end = now_ns();
+	/* Every process inside is gone: what it left can be judged now. */
+	if (r->released) {
+		int n = protect_sweep(&r->l.plan->protect,
+				      r->l.spec->workspace.fd, protect_denied, res);
+		if (n < 0)
+			result_deny(res, "path", "protected paths",
+				    "a protected path was created and could not be "
+				    "moved aside",
+				    "look at the workspace before using it", 1);
+		account(r);
+		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
+	}
+	cgroup_remove(&r->cg);
+	cgroup_close(&r->cg);
+	custodian_dismiss(&r->cust);
+	root_release(&r->l.root);
+	free(r->l.script_argv);
+	int *fds[] = { &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.status_read,
+		       &r->l.status_write, &r->l.death_read, &r->l.death_write,
+		       &r->l.stdio[1], &r->l.stdio[2], &r->init_pidfd,
+		       &r->job_pidfd, &r->listener, &r->out_read, &r->err_read,
+		       &r->pty, &r->sigfd };
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		fd_close(fds[i]);
+	sigprocmask(SIG_SETMASK, &r->old_mask, NULL);
+}
+
+void engine_run(const struct plan *plan, struct brig_result *res)
+{
+	struct run r = {
+		.res = res, .init = -1, .job = -1, .init_pidfd = -1,
+		.job_pidfd = -1, .listener = -1, .sigfd = -1, .out_read = -1,
+		.err_read = -1, .pty = -1,
+		.cust = { .pid = -1, .sock = -1 },
+		.l = { .ctl_child = -1, .ctl_supervisor = -1, .status_read = -1,
+		       .status_write = -1, .death_read = -1, .death_write = -1,
+		       .stdio = { -1, -1, -1 } },
+	};
+
+	r.t_start = now_ns();
+	sigprocmask(SIG_BLOCK, NULL, &r.old_mask);
+	cgroup_init(&r.cg);
+	res->captured = plan->spec->capture;
+	capture_init(&res->out, plan->spec->limits.max_output);
+	capture_init(&res->err, plan->spec->limits.max_output);
+	if (plan->spec->name)
+		res->name = strdup(plan->spec->name);
+	if (prepare(&r, plan, &res->error) == 0 && start(&r, &res->error) == 0)
+		supervise(&r);
+	finish(&r);
+}

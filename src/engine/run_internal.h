@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_RUN_INTERNAL_H
+#define ENGINE_RUN_INTERNAL_H
+
+#include <stdint.h>
+#include <termios.h>
+
+#include "engine/custodian.h"
+#include "engine/launch.h"
+#include "engine/result.h"
+
+enum { DENY_MAX_CALL = 600 };
+
+/* One run as the supervisor sees it. */
+struct run {
+	struct launch l;
+	struct cgroup cg;
+	struct custodian cust;
+	struct brig_result *res;
+
+	pid_t init;      /* pid 1 of the sandbox, as seen here */
+	int init_pidfd;
+	pid_t job;       /* the command's process, as seen here */
+	int job_pidfd;
+	int listener;    /* seccomp notifications */
+	int sigfd;
+	int out_read, err_read; /* capture */
+	int pty;                /* terminal master */
+	bool stdin_open;        /* the caller's input still feeds the terminal */
+
+	bool job_ready, init_ready, released, status_known, init_gone;
+	int status;      /* wait status of the command */
+	uint64_t t_start, t_release, t_end; /* nanoseconds, monotonic */
+	uint32_t refused[DENY_MAX_CALL];
+	bool tty_saved;
+	struct termios tty;
+	sigset_t old_mask;
+};
+
+uint64_t now_ns(void);
+
+/* supervise.c: waits until the process tree is gone, or set-up has failed
+ * (then res->error is set and the tree has been killed). */
+void supervise(struct run *r);
+/* Kills pid 1, and with it everything inside. */
+void run_kill(struct run *r);
+
+/* notify.c: answers one seccomp notification and counts it. */
+void notify_handle(struct run *r);
+void notify_report(struct run *r);
+
+/* terminal.c: raw mode, window size, copying. */
+void terminal_start(struct run *r);
+void terminal_resize(struct run *r);
+void terminal_from_pty(struct run *r);
+void terminal_from_user(struct run *r);
+void terminal_end(struct run *r);
+
+#endif

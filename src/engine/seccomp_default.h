@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The default policy.  Used by tools/gen-seccomp when brig is built and by
+ * the tests; a running brig only has the compiled result.
+ */
+#ifndef ENGINE_SECCOMP_DEFAULT_H
+#define ENGINE_SECCOMP_DEFAULT_H
+
+#include <stdbool.h>
+
+#include "engine/seccomp_bpf.h"
+#include "engine/seccomp_table.h"
+
+#define SECCOMP_DEFAULT_RULES 64
+
+/* A policy with its storage; large, but only build-time code has one. */
+struct seccomp_default_policy {
+	struct seccomp_policy policy;
+	struct seccomp_verdict calls[SECCOMP_NR_MAX];
+	struct seccomp_rule rules[SECCOMP_DEFAULT_RULES];
+	/* Per call: the errno of its reported refusals, 0 when it has none. */
+	unsigned char refusal[SECCOMP_NR_MAX];
+};
+
+/*
+ * Builds the policy for one architecture.  With notify, refusals worth a
+ * report return SECCOMP_RET_USER_NOTIF in place of their errno.  0, or
+ * -EINVAL with *problem (static text) and *name saying which call is unknown,
+ * named twice, or in the table but without a verdict.  The policy points into
+ * *out, which must not be moved.
+ */
+int seccomp_default_build(enum seccomp_arch arch, bool notify,
+			  struct seccomp_default_policy *out,
+			  const char **problem, const char **name);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/spec.h"
+
+#include <stdlib.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+
+static void bind_free(struct spec_bind *b)
+{
+	free(b->src);
+	free(b->dst);
+	fd_close(&b->fd);
+}
+
+void spec_free(struct spec *s)
+{
+	if (!s)
+		return;
+	free(s->name);
+	strv_free(s->argv);
+	strv_free(s->env);
+	bind_free(&s->workspace);
+	free(s->cwd);
+	for (size_t i = 0; i < s->n_binds; i++)
+		bind_free(&s->binds[i]);
+	free(s->binds);
+	strv_free(s->masks);
+	strv_free(s->protect);
+	seccomp_prog_free(s->seccomp);
+	free(s->home);
+	free(s);
+}

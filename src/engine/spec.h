@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The spec: everything one run needs, resolved and checked, immutable from
+ * here on.  src/policy makes it; the plan and the engine only read it.  It
+ * owns its strings and descriptors.
+ */
+#ifndef ENGINE_SPEC_H
+#define ENGINE_SPEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "engine/seccomp.h"
+
+enum net_mode { NET_NONE, NET_HOST };
+
+/* A tree or file of the host that appears inside. */
+struct spec_bind {
+	char *src;       /* canonical absolute path on the host */
+	char *dst;       /* normalised absolute path inside */
+	bool writable;
+	bool is_dir;
+	int fd;          /* O_PATH descriptor of src: the identity that was checked */
+	dev_t dev;
+	ino_t ino;
+	uid_t owner_uid; /* for id-mapped mounts when root runs brig */
+	gid_t owner_gid;
+};
+
+struct spec_limits {
+	uint64_t timeout_ms; /* 0 = none */
+	uint64_t memory;     /* bytes; 0 = none */
+	uint64_t cpu_milli;  /* 1000 = one CPU; 0 = none */
+	uint64_t pids;       /* 0 = none */
+	uint64_t tmp_size;   /* bytes of all private writable trees together */
+	uint64_t file_size;  /* RLIMIT_FSIZE; 0 = none */
+	uint64_t max_output; /* captured bytes per stream */
+};
+
+struct spec {
+	char id[27]; /* ULID */
+	char *name;  /* label or NULL */
+
+	char **argv;
+	char **env;
+
+	struct spec_bind workspace;
+	char *cwd; /* relative to the workspace; "" is its top */
+	struct spec_bind *binds;
+	size_t n_binds;
+	char **masks; /* absolute paths inside */
+	char **protect;
+
+	enum net_mode net;
+	bool loopback;
+
+	struct spec_limits limits;
+	unsigned required; /* LAYER_BIT set: absent evidence means 125 */
+	unsigned asked;    /* limits a person asked for (MEMORY, PIDS, CPU bits) */
+
+	struct seccomp_prog *seccomp; /* NULL: the default filter */
+	char *home;                   /* absolute path inside */
+
+	uid_t host_uid, in_uid; /* the one id that is mapped */
+	gid_t host_gid, in_gid;
+	bool as_root;  /* the supervisor is host root: ids are mapped away */
+	bool idmapped; /* as_root, and the workspace belongs to root too */
+
+	bool capture; /* stdout and stderr into the result */
+	bool pty;
+};
+
+void spec_free(struct spec *s);
+
+#endif

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor's loop.  Two phases: until the command is released (set-up,
+ * evidence) and until pid 1 is gone.  The deadline lives here, outside the
+ * sandbox, and ends in a SIGKILL of pid 1 through a pidfd: nothing inside can
+ * delay either.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "engine/diagnose.h"
+#include "engine/run_internal.h"
+
+/* A set-up that takes this long hangs on something (a dead network mount). */
+#define SETUP_DEADLINE_MS 30000u
+
+void run_kill(struct run *r)
+{
+	if (r->init_pidfd >= 0)
+		sys_pidfd_send_signal(r->init_pidfd, SIGKILL, 0);
+}
+
+static void fail(struct run *r, enum brig_code code, int errnum,
+		 const char *phase, const char *what)
+{
+	if (r->res->error.code == BRIG_E_OK) {
+		err_set(&r->res->error, code, errnum, phase, "%s", what);
+		diagnose_fix(&r->res->error);
+	}
+	run_kill(r);
+}
+
+/* What a record from inside may hold is checked before it is believed. */
+static void on_fail_record(struct run *r, struct wire *w)
+{
+	w->phase[sizeof w->phase - 1] = '\0';
+	w->what[sizeof w->what - 1] = '\0';
+	cleanup_free char *what = str_printable(w->what);
+	cleanup_free char *phase = str_printable(w->phase);
+	enum brig_code code = w->code > BRIG_E_OK && w->code < BRIG_E__COUNT ?
+				      (enum brig_code)w->code : BRIG_E_INTERNAL;
+
+	fail(r, code, w->errnum > 0 && w->errnum < 4096 ? w->errnum : EPROTO,
+	     phase ? phase : "?", what ? what : "?");
+}
+
+static void on_exec_fail(struct run *r, const struct wire *w)
+{
+	const char *cmd = r->l.spec->argv[0];
+	cleanup_free char *shown = str_printable(cmd);
+	struct brig_error *e = &r->res->error;
+
+	if (w->errnum == ENOENT) {
+		err_set(e, BRIG_E_NOT_FOUND, 0, "exec",
+			"%.200s: not found inside the sandbox", shown ? shown : "?");
+		err_fix(e, "name a program under /usr or in the workspace, or show "
+			   "its directory with --ro");
+	} else {
+		err_set(e, BRIG_E_EXEC_FAILED, w->errnum, "exec", "%.200s",
+			shown ? shown : "?");
+		err_fix(e, w->errnum == E2BIG ?
+				   "the arguments and environment are too long" :
+				   "it must be executable and of this machine's kind");
+	}
+}
+
+static void on_control(struct run *r)
+{
+	struct wire w;
+	struct iovec iov = { &w, sizeof w };
+	union {
+		struct cmsghdr h;
+		char space[CMSG_SPACE(sizeof(struct ucred)) +
+			   CMSG_SPACE(4 * sizeof(int))];
+	} ctl;
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
+			    .msg_control = ctl.space,
+			    .msg_controllen = sizeof ctl.space };
+	pid_t from = -1;
+	int fd = -1;
+
+	ssize_t n = recvmsg(r->l.ctl_supervisor, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); n > 0 && c;
+	     c = CMSG_NXTHDR(&m, c)) {
+		if (c->cmsg_level != SOL_SOCKET)
+			continue;
+		if (c->cmsg_type == SCM_CREDENTIALS) {
+			struct ucred u;
+			memcpy(&u, CMSG_DATA(c), sizeof u);
+			from = u.pid;
+		} else if (c->cmsg_type == SCM_RIGHTS) {
+			size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+			for (size_t i = 0; i < count; i++) {
+				fd_close(&fd);
+				memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+			}
+		}
+	}
+	if (n != (ssize_t)sizeof w) {
+		/* end of file: the command is running, or everything died */
+		fd_close(&r->l.ctl_supervisor);
+		if (!r->released)
+			fail(r, BRIG_E_SETUP_FAILED, n > 0 ? EPROTO : ECHILD, "setup",
+			     "the sandbox died while it was being built");
+		fd_close(&fd);
+		return;
+	}
+	switch (w.type) {
+	case WIRE_FAIL:
+		on_fail_record(r, &w);
+		break;
+	case WIRE_EXEC_FAIL:
+		if (r->released)
+			on_exec_fail(r, &w);
+		break;
+	case WIRE_PTY:
+		if (r->pty < 0 && !r->job_ready && r->l.spec->pty)
+			r->pty = take_fd(&fd);
+		break;
+	case WIRE_READY:
+		if (r->job_ready || from <= 0)
+			break;
+		r->job_ready = true;
+		r->job = from;
+		r->listener = take_fd(&fd);
+		r->res->evidence.landlock_abi = w.landlock_abi;
+		r->res->evidence.landlock_canary = w.canary;
+		break;
+	default:
+		fail(r, BRIG_E_INTERNAL, EPROTO, "setup", "an unknown record");
+	}
+	fd_close(&fd);
+}
+
+static void on_status(struct run *r)
+{
+	struct init_report rep;
+	ssize_t n = read(r->l.status_read, &rep, sizeof rep);
+
+	if (n < 0 && errno == EINTR)
+		return;
+	if (n != (ssize_t)sizeof rep) {
+		fd_close(&r->l.status_read);
+		return;
+	}
+	if (rep.ready) {
+		r->init_ready = true;
+		return;
+	}
+	r->status = rep.status;
+	r->status_known = true;
+}
+
+static bool command_done(struct run *r)
+{
+	return r->init_gone;
+}
+
+/* The heart of "fail closed": nothing is released on hope. */
+static void judge_and_release(struct run *r)
+{
+	const struct spec *s = r->l.spec;
+	struct evidence *ev = &r->res->evidence;
+	struct brig_error *err = &r->res->error;
+
+	if (evidence_read(ev, r->job, err) < 0) {
+		run_kill(r);
+		return;
+	}
+	r->res->have_evidence = true;
+	ev->init_clean = r->init_ready;
+	ev->cgroup = cgroup_holds(&r->cg, r->job) ? r->cg.enforced : 0;
+	if (ev->nproc != r->l.nproc)
+		ev->nproc = 0; /* the caller's own limit is not ours */
+	unsigned holds = evidence_layers(ev);
+	unsigned wanted = LAYERS_BASE;
+	if (s->limits.memory)
+		wanted |= LAYER_BIT(LAYER_MEMORY);
+	if (s->limits.pids)
+		wanted |= LAYER_BIT(LAYER_PIDS);
+	if (s->limits.cpu_milli)
+		wanted |= LAYER_BIT(LAYER_CPU);
+	r->res->enforced = holds;
+	r->res->missing = (wanted | s->required) & ~holds;
+	unsigned unmet = s->required & ~holds;
+	if (unmet) {
+		char list[200] = "";
+		for (unsigned i = 0; i < LAYER__COUNT; i++)
+			if (unmet & LAYER_BIT(i))
+				snprintf(list + strlen(list), sizeof list - strlen(list),
+					 "%s%s", *list ? ", " : "",
+					 layer_name((enum layer)i));
+		err_set(err, unmet & LAYER_BIT(LAYER_LANDLOCK) ?
+				     BRIG_E_LANDLOCK_UNAVAILABLE :
+				     BRIG_E_REQUIRE_UNMET, 0, "evidence",
+			"the kernel shows no evidence of: %s", list);
+		diagnose_fix(err);
+		run_kill(r);
+		return;
+	}
+	r->job_pidfd = sys_pidfd_open(r->job);
+	const struct wire go = { .type = WIRE_GO };
+	if (r->job_pidfd < 0 ||
+	    send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
+		fail(r, BRIG_E_SETUP_FAILED, errno, "release", "the command's process");
+		return;
+	}
+	r->released = true;
+	r->res->ran = true;
+	r->t_release = now_ns();
+	r->res->setup_us = (r->t_release - r->t_start) / 1000;
+}
+
+static void on_signal(struct run *r)
+{
+	struct signalfd_siginfo si;
+
+	if (read(r->sigfd, &si, sizeof si) != (ssize_t)sizeof si)
+		return;
+	int sig = (int)si.ssi_signo;
+	if (sig == SIGWINCH) {
+		terminal_resize(r);
+		return;
+	}
+	if (!r->released) {
+		if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
+			fail(r, BRIG_E_SETUP_FAILED, EINTR, "setup",
+			     "interrupted before the command was released");
+		return;
+	}
+	/* to the command's whole process group, as a terminal would do it */
+	if (sys_pidfd_send_signal(r->job_pidfd, sig, PIDFD_SIGNAL_PROCESS_GROUP) < 0 &&
+	    errno == EINVAL)
+		sys_pidfd_send_signal(r->job_pidfd, sig, 0); /* before Linux 6.9 */
+	if (sig == SIGTSTP && r->pty < 0)
+		raise(SIGSTOP);
+}
+
+static void drain(int *fd, struct capture *c)
+{
+	char data[65536];
+	ssize_t n = read(*fd, data, sizeof data);
+
+	if (n > 0)
+		capture_add(c, data, (size_t)n);
+	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
+		fd_close(fd);
+}
+
+/* After the tree is gone: what is still in the pipes.  A process outside that
+ * was handed the other end cannot make us wait for it. */
+static void drain_rest(struct run *r)
+{
+	struct {
+		int *fd;
+		struct capture *c;
+	} streams[] = { { &r->out_read, &r->res->out }, { &r->err_read, &r->res->err } };
+
+	for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
+		struct pollfd p = { .fd = *streams[i].fd, .events = POLLIN };
+		while (*streams[i].fd >= 0 && poll(&p, 1, 0) > 0)
+			drain(streams[i].fd, streams[i].c);
+	}
+	struct pollfd p = { .fd = r->pty, .events = POLLIN };
+	while (r->pty >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLIN | POLLHUP)))
+		terminal_from_pty(r);
+}
+
+/* Milliseconds until the deadline of the current phase, -1 for none; 0 passed. */
+static int time_left(const struct run *r)
+{
+	uint64_t limit = r->released ? r->l.spec->limits.timeout_ms :
+				       SETUP_DEADLINE_MS;
+	uint64_t from = r->released ? r->t_release : r->t_start;
+
+	if (!limit)
+		return -1;
+	uint64_t spent = (now_ns() - from) / 1000000;
+	if (spent >= limit)
+		return 0;
+	uint64_t left = limit - spent;
+	return left > 1000000 ? 1000000 : (int)left;
+}
+
+static void on_deadline(struct run *r)
+{
+	if (r->released) {
+		r->res->timed_out = true;
+		run_kill(r);
+	} else {
+		fail(r, BRIG_E_SETUP_FAILED, ETIMEDOUT, "setup",
+		     "building the sandbox took too long");
+	}
+}
+
+enum { P_CTL, P_STATUS, P_INIT, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_PTY, P_USER, P__N };
+
+static void wait_events(struct run *r, struct pollfd *p, int timeout)
+{
+	p[P_CTL] = (struct pollfd){ r->l.ctl_supervisor, POLLIN, 0 };
+	p[P_STATUS] = (struct pollfd){ r->l.status_read, POLLIN, 0 };
+	p[P_INIT] = (struct pollfd){ r->init_pidfd, POLLIN, 0 };
+	p[P_SIG] = (struct pollfd){ r->sigfd, POLLIN, 0 };
+	p[P_NOTIFY] = (struct pollfd){ r->listener, POLLIN, 0 };
+	p[P_OUT] = (struct pollfd){ r->out_read, POLLIN, 0 };
+	p[P_ERR] = (struct pollfd){ r->err_read, POLLIN, 0 };
+	p[P_PTY] = (struct pollfd){ r->pty, POLLIN, 0 };
+	p[P_USER] = (struct pollfd){ r->pty >= 0 && r->stdin_open ? STDIN_FILENO : -1,
+				     POLLIN, 0 };
+	if (poll(p, P__N, timeout) < 0)
+		for (int i = 0; i < P__N; i++)
+			p[i].revents = 0;
+}
+
+static void dispatch(struct run *r, const struct pollfd *p)
+{
+	if (p[P_STATUS].revents)
+		on_status(r);
+	if (p[P_CTL].revents)
+		on_control(r);
+	if (p[P_SIG].revents)
+		on_signal(r);
+	if (p[P_NOTIFY].revents) {
+		if (p[P_NOTIFY].revents & POLLIN)
+			notify_handle(r);
+		else
+			fd_close(&r->listener); /* nobody is filtered any more */
+	}
+	if (p[P_OUT].revents)
+		drain(&r->out_read, &r->res->out);
+	if (p[P_ERR].revents)
+		drain(&r->err_read, &r->res->err);
+	if (p[P_PTY].revents)
+		terminal_from_pty(r);
+	if (p[P_USER].revents)
+		terminal_from_user(r);
+	if (p[P_INIT].revents)
+		r->init_gone = true;
+}
+
+static void conclude(struct run *r)
+{
+	struct brig_result *res = r->res;
+
+	if (!r->released) {
+		if (res->error.code == BRIG_E_OK)
+			fail(r, BRIG_E_SETUP_FAILED, ECHILD, "setup",
+			     "the sandbox died while it was being built");
+		return;
+	}
+	if (res->error.code == BRIG_E_NOT_FOUND ||
+	    res->error.code == BRIG_E_EXEC_FAILED) {
+		res->ran = false;
+		return;
+	}
+	if (r->status_known && WIFEXITED(r->status))
+		res->exit_code = WEXITSTATUS(r->status);
+	else if (r->status_known && WIFSIGNALED(r->status))
+		res->signal = WTERMSIG(r->status);
+	else
+		res->signal = SIGKILL; /* pid 1 was killed from outside, or by us */
+}
+
+void supervise(struct run *r)
+{
+	struct pollfd p[P__N];
+
+	while (!command_done(r)) {
+		int left = time_left(r);
+		bool dying = r->res->timed_out || r->res->error.code != BRIG_E_OK;
+		if (left == 0 && !dying)
+			on_deadline(r);
+		wait_events(r, p, dying || left == 0 ? -1 : left);
+		dispatch(r, p);
+		if (!r->released && r->job_ready && r->init_ready &&
+		    r->res->error.code == BRIG_E_OK) {
+			judge_and_release(r);
+			if (r->released)
+				terminal_start(r);
+		}
+	}
+	/* a record may still be in the socket (exec failed, then all ended) */
+	if (r->l.ctl_supervisor >= 0)
+		on_control(r);
+	if (r->l.status_read >= 0 && !r->status_known)
+		on_status(r);
+	drain_rest(r);
+	terminal_end(r);
+	conclude(r);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the processes of one run say to each other: fixed-size records over a
+ * SOCK_SEQPACKET pair, one enum, nothing variable.  The sandbox side is not
+ * trusted: the supervisor checks size, type and range of all of it.
+ */
+#ifndef ENGINE_WIRE_H
+#define ENGINE_WIRE_H
+
+#include <stdint.h>
+
+#include "brig.h"
+
+enum wire_type {
+	WIRE_MAPPED = 1, /* supervisor → child: ids are mapped, go on */
+	WIRE_PTY,        /* child → supervisor: the terminal's master, one descriptor */
+	WIRE_READY,      /* job → supervisor: confined and waiting; listener attached */
+	WIRE_GO,         /* supervisor → job: evidence is in, execute */
+	WIRE_FAIL,       /* child or job → supervisor: set-up failed, nothing ran */
+	WIRE_EXEC_FAIL,  /* job → supervisor: execve failed after release */
+};
+
+struct wire {
+	uint32_t type;
+	uint32_t code;        /* WIRE_FAIL: enum brig_code */
+	int32_t errnum;
+	int32_t landlock_abi; /* WIRE_READY: version enforced, 0 none */
+	int32_t canary;       /* WIRE_READY: errno of the Landlock probe */
+	char phase[24];
+	char what[200];
+};
+
+/* init → supervisor, over its own pipe. */
+struct init_report {
+	uint32_t ready;  /* 1: init is clean and watching */
+	int32_t status;  /* wait status of the command, in the second record */
+};
+
+#endif

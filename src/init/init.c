@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * brig-init: pid 1 of one sandbox.  A program of its own with no C library,
+ * executed afresh, so that nothing of brig's memory or environment is in reach
+ * of the command (/proc/1/environ, /proc/1/mem, /proc/1/fd).  It reaps, tells
+ * the supervisor how the command ended, and dies when the supervisor does;
+ * with it the kernel kills everything in the pid namespace.
+ *
+ * argv: brig-init STATUS_FD DEATH_FD COMMAND_PID
+ */
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/prctl.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#include "engine/wire.h"
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+static long sys6(long n, long a, long b, long c, long d, long e, long f)
+{
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+	long ret;
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+__asm__(".globl _start\n_start:\n\txor %ebp,%ebp\n\tmov %rsp,%rdi\n"
+	"\tand $-16,%rsp\n\tcall init_main\n\thlt\n");
+#elif defined(__aarch64__)
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+static long sys6(long n, long a, long b, long c, long d, long e, long f)
+{
+	register long x8 __asm__("x8") = n;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
+	__asm__ volatile("svc #0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+			 : "memory");
+	return x0;
+}
+__asm__(".globl _start\n_start:\n\tmov x29,#0\n\tmov x0,sp\n"
+	"\tbl init_main\n\tbrk #0\n");
+#else
+#error "brig-init knows x86_64 and aarch64"
+#endif
+
+#define SYS0(n) sys6(n, 0, 0, 0, 0, 0, 0)
+#define SYS1(n, a) sys6(n, (long)(a), 0, 0, 0, 0, 0)
+#define SYS2(n, a, b) sys6(n, (long)(a), (long)(b), 0, 0, 0, 0)
+#define SYS3(n, a, b, c) sys6(n, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define SYS4(n, a, b, c, d) \
+	sys6(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+#define SYS5(n, a, b, c, d, e) \
+	sys6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
+
+enum { NO_HANG = 1, POLL_IN = 1, EINTR_ = 4, BLOCK = 0, SIGCHLD_ = 17 };
+#define WALL 0x40000000
+
+struct pollfd_ {
+	int fd;
+	short events, revents;
+};
+
+void init_main(long *stack) __attribute__((noreturn, used));
+
+static void die(int code) __attribute__((noreturn));
+static void die(int code)
+{
+	for (;;)
+		SYS1(SYS_exit_group, code);
+}
+
+static int number(const char *s)
+{
+	int v = 0;
+
+	if (!s || !*s)
+		die(125);
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9' || v > 100000000)
+			die(125);
+		v = v * 10 + (*s - '0');
+	}
+	return v;
+}
+
+/*
+ * What init may do from here on: wait, poll, read, write its report, exit.  If
+ * the command ever finds a way to make pid 1 run its code, that is all it gets.
+ */
+static void confine(void)
+{
+#define ALLOW(nr)                                             \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(nr), 0, 1), \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+	static const struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		ALLOW(SYS_wait4),
+		ALLOW(SYS_ppoll),
+		ALLOW(SYS_read),
+		ALLOW(SYS_write),
+		ALLOW(SYS_exit_group),
+		ALLOW(SYS_rt_sigreturn),
+		ALLOW(SYS_restart_syscall),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	const struct sock_fprog prog = { sizeof code / sizeof code[0],
+					 (struct sock_filter *)code };
+
+	if (SYS5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+	    SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) != 0)
+		die(125);
+}
+
+/* Writes one record; a supervisor that is gone means the end. */
+static void report(int fd, uint32_t ready, int32_t status)
+{
+	const struct init_report rep = { ready, status };
+
+	if (SYS3(SYS_write, fd, &rep, sizeof rep) != (long)sizeof rep)
+		die(125);
+}
+
+void init_main(long *stack)
+{
+	long argc = stack[0];
+	char **argv = (char **)(stack + 1);
+	if (argc != 4)
+		die(125);
+	int status_fd = number(argv[1]), death_fd = number(argv[2]);
+	int command = number(argv[3]);
+	struct pollfd_ watch[2] = { { death_fd, POLL_IN, 0 }, { -1, POLL_IN, 0 } };
+	uint64_t chld = 1ull << (SIGCHLD_ - 1);
+
+	SYS5(SYS_prctl, PR_SET_NAME, "brig-init", 0, 0, 0);
+	/* Nobody inside may trace pid 1 or open its /proc files, so it cannot be
+	 * frozen, and the notice of death below cannot be delayed. */
+	if (SYS5(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+		die(125);
+	if (SYS1(SYS_chdir, "/") != 0)
+		die(125);
+	SYS4(SYS_rt_sigprocmask, BLOCK, &chld, 0, sizeof chld);
+	watch[1].fd = (int)SYS4(SYS_signalfd4, -1, &chld, sizeof chld, 02004000);
+	if (watch[1].fd < 0)
+		die(125);
+	/* stdio belongs to the command alone: holding it open here would keep
+	 * a pipe's reader waiting after the command closed its end */
+	for (int fd = 0; fd < 3; fd++)
+		if (fd != status_fd && fd != death_fd && fd != watch[1].fd)
+			SYS1(SYS_close, fd);
+	confine();
+	report(status_fd, 1, 0);
+	for (;;) {
+		int st;
+		long pid;
+		while ((pid = SYS4(SYS_wait4, -1, &st, NO_HANG | WALL, 0)) > 0)
+			if (pid == command) {
+				report(status_fd, 0, st);
+				die(0);
+			}
+		/* No children at all: the command is gone without a trace,
+		 * which cannot be; end rather than wait for ever. */
+		if (pid < 0 && pid != -EINTR_)
+			die(125);
+		if (SYS5(SYS_ppoll, watch, 2, 0, 0, 8) < 0)
+			continue;
+		if (watch[0].revents)
+			die(125); /* the supervisor died: so does everything */
+		if (watch[1].revents) {
+			char drop[128];
+			SYS3(SYS_read, watch[1].fd, drop, sizeof drop);
+		}
+	}
+}

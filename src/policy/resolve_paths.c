@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workspace, binds, masks and the working directory.  Every source is opened
+ * once (O_PATH) and is known from then on by device and inode: the engine
+ * refuses to mount anything else under that name, so a path swapped after the
+ * check is an error, not an escape (CVE-2021-30465, CVE-2026-39861).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "policy/resolve.h"
+#include "workspace/protect.h"
+
+/* Trees brig builds itself: nothing may be put there or above. */
+static const char *const own_trees[] = { "/proc", "/dev", "/sys" };
+/* Trees that come from the host read-only: a workspace may not replace them. */
+static const char *const system_trees[] = {
+	"/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+	"/boot", "/var", "/run",
+};
+
+char *caller_home(void)
+{
+	const char *env = getenv("HOME");
+	char *norm = NULL;
+
+	if (env && path_normalise(env, &norm) == 0)
+		return norm;
+	/* Not getpwuid(): it would load NSS modules into a static program. */
+	cleanup_close int fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+	cleanup_free char *text = NULL;
+	size_t len;
+	if (fd < 0 || fd_read_all(fd, 1 << 20, &text, &len) < 0)
+		return NULL;
+	char *save = NULL;
+	for (char *line = strtok_r(text, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		char *field[7], *p = line;
+		int n = 0;
+		while (n < 7 && p)
+			field[n++] = strsep(&p, ":");
+		if (n >= 6 && strtoul(field[2], NULL, 10) == getuid() &&
+		    path_normalise(field[5], &norm) == 0)
+			return norm;
+	}
+	return NULL;
+}
+
+/* The canonical path behind a descriptor, from the kernel. */
+static int fd_path(int fd, char out[PATH_MAX])
+{
+	char link[40];
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, out, PATH_MAX - 1);
+	if (n < 0)
+		return -errno;
+	out[n] = '\0';
+	return out[0] == '/' ? 0 : -ENOENT;
+}
+
+/* Fills identity fields of b from its descriptor.  -ENOENT when deleted. */
+static int bind_identify(struct spec_bind *b)
+{
+	struct stat st;
+	char path[PATH_MAX];
+
+	if (fstat(b->fd, &st) < 0)
+		return -errno;
+	if (st.st_nlink == 0)
+		return -ENOENT;
+	int r = fd_path(b->fd, path);
+	if (r < 0)
+		return r;
+	b->dev = st.st_dev;
+	b->ino = st.st_ino;
+	b->is_dir = S_ISDIR(st.st_mode);
+	b->owner_uid = st.st_uid;
+	b->owner_gid = st.st_gid;
+	b->src = strdup(path);
+	return b->src ? 0 : -ENOMEM;
+}
+
+static bool hits(const char *path, const char *const *trees, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (path_is_under(path, trees[i]) ||
+		    path_is_under(trees[i], path))
+			return true;
+	return false;
+}
+
+static int bad_workspace(struct brig_error *err, int e, const char *path,
+			 const char *what, const char *fix)
+{
+	cleanup_free char *shown = str_printable(path);
+	err_set(err, BRIG_E_BAD_WORKSPACE, e, "policy", "workspace %.200s%s%s",
+		shown ? shown : "?", *what ? " " : "", what);
+	err_fix(err, "%s", fix);
+	return e ? -e : -EINVAL;
+}
+
+static int open_workspace(const char *given, struct spec *s,
+			  struct brig_error *err)
+{
+	struct spec_bind *w = &s->workspace;
+	const char *path = given ? given : ".";
+
+	/* O_NOFOLLOW: a link could be re-pointed by whoever owns it, and then
+	 * the tree that is writable is no longer the one that was named. */
+	w->fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (w->fd < 0)
+		return bad_workspace(err, errno, path, "",
+				     "give an existing directory: --workspace DIR");
+	struct stat st;
+	if (fstat(w->fd, &st) < 0)
+		return bad_workspace(err, errno, path, "", "");
+	if (S_ISLNK(st.st_mode)) {
+		char real[PATH_MAX] = "";
+		if (!realpath(path, real))
+			real[0] = '\0';
+		bad_workspace(err, 0, path, "is a symbolic link", "");
+		err_fix(err, "name the directory itself: --workspace %.300s",
+			real[0] ? real : "DIR");
+		return -EINVAL;
+	}
+	if (!S_ISDIR(st.st_mode))
+		return bad_workspace(err, ENOTDIR, path, "",
+				     "give a directory: --workspace DIR");
+	if (st.st_nlink == 0)
+		return bad_workspace(err, ENOENT, path, "was deleted",
+				     "change to a directory that exists");
+	int r = bind_identify(w);
+	if (r < 0)
+		return bad_workspace(err, -r, path, "", "give an existing directory");
+	if (faccessat(w->fd, ".", R_OK | X_OK, AT_EACCESS) < 0)
+		return bad_workspace(err, errno, w->src, "cannot be read",
+				     "give a directory you may read and enter");
+	w->writable = true;
+	return 0;
+}
+
+static int check_workspace_place(const struct brig_spec *rq, struct spec *s,
+				 struct brig_error *err)
+{
+	struct spec_bind *w = &s->workspace;
+	const char *at = request_text(rq, OPT_AT);
+
+	if (streq(w->src, "/"))
+		return bad_workspace(err, 0, "/", "would expose the whole machine",
+				     "give a project directory: --workspace DIR");
+	cleanup_free char *home = caller_home();
+	char real_home[PATH_MAX];
+	if (home && realpath(home, real_home) && !streq(real_home, "/") &&
+	    path_is_under(real_home, w->src) && !request_flag(rq, OPT_ALLOW_HOME))
+		return bad_workspace(err, 0, w->src,
+				     streq(real_home, w->src) ?
+					     "is the home directory itself" :
+					     "contains the home directory",
+				     "give a project directory, or add --allow-home "
+				     "to expose keys and shell files on purpose");
+	int r = path_normalise(streq(at, "same") ? w->src : at, &w->dst);
+	if (r < 0) {
+		err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
+			"--at: '%.100s' is not an absolute path without '..'", at);
+		err_fix(err, "give an absolute path, or 'same'");
+		return r;
+	}
+	if (hits(w->dst, own_trees, ARRAY_LEN(own_trees)) ||
+	    hits(w->dst, system_trees, ARRAY_LEN(system_trees))) {
+		/* places below /var and /run are ordinary directories inside */
+		bool below_var = strncmp(w->dst, "/var/", 5) == 0 ||
+				 strncmp(w->dst, "/run/", 5) == 0;
+		if (!below_var)
+			return bad_workspace(err, 0, w->dst,
+					     "would cover a system directory inside",
+					     "show it elsewhere: --at /workspace");
+	}
+	return 0;
+}
+
+/* --cwd: relative to the workspace, or a path inside, or one on the host. */
+static int resolve_cwd(const struct brig_spec *rq, struct spec *s,
+		       struct brig_error *err)
+{
+	const struct spec_bind *w = &s->workspace;
+	const char *given = request_text(rq, OPT_CWD);
+	char here[PATH_MAX];
+	cleanup_free char *norm = NULL;
+	const char *rel = "";
+
+	if (!given) {
+		/* the caller's own directory, when it lies in the workspace */
+		if (getcwd(here, sizeof here) && path_is_under(here, w->src))
+			rel = here + strlen(w->src);
+	} else if (given[0] == '/') {
+		if (path_normalise(given, &norm) < 0)
+			goto outside;
+		if (path_is_under(norm, w->dst))
+			rel = norm + strlen(w->dst);
+		else if (path_is_under(norm, w->src))
+			rel = norm + strlen(w->src);
+		else
+			goto outside;
+	} else {
+		rel = given;
+	}
+	while (*rel == '/')
+		rel++;
+	/* The kernel decides what "inside" means, not string comparison: ".."
+	 * and links that lead out are refused here and again at run time
+	 * (CVE-2025-59532). */
+	cleanup_close int fd = sys_openat2(w->fd, *rel ? rel : ".",
+					   O_PATH | O_DIRECTORY | O_CLOEXEC,
+					   RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	if (fd < 0) {
+		if (errno == EXDEV)
+			goto outside;
+		int e = errno;
+		err_set(err, BRIG_E_BAD_CWD, e, "policy", "--cwd %.200s",
+			given ? given : here);
+		err_fix(err, "give an existing directory inside the workspace");
+		return -e;
+	}
+	s->cwd = strdup(rel);
+	return s->cwd ? 0 : err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "cwd");
+
+outside:
+	err_set(err, BRIG_E_BAD_CWD, 0, "policy",
+		"--cwd %.200s lies outside the workspace %.200s", given, w->src);
+	err_fix(err, "give a directory inside the workspace, or another --workspace");
+	return -EINVAL;
+}
+
+/* Splits SRC[:DST]; "\:" is a colon in a name. */
+static int split_bind(const char *text, char **src, char **dst)
+{
+	char *s = malloc(strlen(text) + 1);
+	if (!s)
+		return -ENOMEM;
+	size_t n = 0;
+	const char *p = text;
+	for (; *p && *p != ':'; p++) {
+		if (*p == '\\' && p[1] == ':')
+			p++;
+		s[n++] = *p;
+	}
+	s[n] = '\0';
+	*src = s;
+	*dst = *p ? strdup(p + 1) : NULL;
+	return *p && !*dst ? -ENOMEM : 0;
+}
+
+static int add_bind(struct spec *s, const char *text, bool writable,
+		    struct brig_error *err)
+{
+	const char *opt = writable ? "--rw" : "--ro";
+	cleanup_free char *src = NULL, *dst = NULL;
+
+	struct spec_bind *v = realloc(s->binds, (s->n_binds + 1) * sizeof *v);
+	if (!v || (s->binds = v, split_bind(text, &src, &dst)) < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "%s", opt);
+	struct spec_bind *b = &v[s->n_binds];
+	*b = (struct spec_bind){ .fd = -1, .writable = writable };
+	/* An empty source must never become "the whole root" or ".". */
+	if (!*src || (dst && !*dst)) {
+		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+			"%s %.200s: an empty path", opt, text);
+		err_fix(err, "write %s SRC or %s SRC:DST", opt, opt);
+		return -EINVAL;
+	}
+	b->fd = open(src, O_PATH | O_CLOEXEC);
+	if (b->fd < 0) {
+		int e = errno;
+		err_set(err, BRIG_E_BAD_MOUNT, e, "policy", "%s %.200s", opt, src);
+		err_fix(err, "create it first, or leave the option out; a missing "
+			     "source is never skipped");
+		return -e;
+	}
+	s->n_binds++; /* from here on spec_free() owns it */
+	int r = bind_identify(b);
+	if (r < 0) {
+		err_set(err, BRIG_E_BAD_MOUNT, -r, "policy", "%s %.200s", opt, src);
+		err_fix(err, "give a path that exists");
+		return r;
+	}
+	if (!dst) {
+		/* as the caller wrote it, so that links to it keep working */
+		char cwd[PATH_MAX];
+		if (src[0] == '/')
+			dst = strdup(src);
+		else if (getcwd(cwd, sizeof cwd))
+			dst = str_fmt("%s/%s", cwd, src);
+		if (!dst)
+			return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "%s", opt);
+	}
+	r = path_normalise(dst, &b->dst);
+	if (r < 0) {
+		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+			"%s: the target '%.200s' is not an absolute path without '..'",
+			opt, dst);
+		err_fix(err, "write the target as an absolute path: %s SRC:/DST", opt);
+		return r;
+	}
+	if (streq(b->dst, "/") || streq(b->src, "/") ||
+	    hits(b->dst, own_trees, ARRAY_LEN(own_trees))) {
+		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+			"%s %.200s: '/' and brig's own /proc, /dev and /sys cannot be "
+			"replaced or shared", opt, text);
+		err_fix(err, "name the trees that are needed, one by one");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int check_overlap(const struct spec *s, struct brig_error *err)
+{
+	for (size_t i = 0; i < s->n_binds; i++) {
+		const char *dst = s->binds[i].dst;
+		bool twice = streq(dst, s->workspace.dst);
+		for (size_t j = 0; j < i && !twice; j++)
+			twice = streq(dst, s->binds[j].dst);
+		if (!twice)
+			continue;
+		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+			"two binds would appear at %.200s", dst);
+		err_fix(err, "give each a target of its own: SRC:DST");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int resolve_masks(const struct brig_spec *rq, struct spec *s,
+			 struct brig_error *err)
+{
+	for (char **m = rq->o[OPT_MASK].v; m && *m; m++) {
+		char *norm = NULL;
+		int r = path_normalise(*m, &norm);
+		if (r < 0 || streq(norm, "/") ||
+		    hits(norm, own_trees, ARRAY_LEN(own_trees))) {
+			free(norm);
+			err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+				"--mask: '%.200s' cannot be masked", *m);
+			err_fix(err, "give an absolute path below / other than /proc, "
+				     "/dev and /sys");
+			return -EINVAL;
+		}
+		r = strv_take(&s->masks, norm);
+		if (r < 0)
+			return err_set(err, BRIG_E_NO_MEMORY, -r, "policy", "--mask");
+	}
+	return 0;
+}
+
+static int resolve_protect(const struct brig_spec *rq, struct spec *s,
+			   struct brig_error *err)
+{
+	int r = 0;
+
+	for (const char *const *d = protect_defaults; *d && r == 0; d++)
+		r = strv_add(&s->protect, *d);
+	for (char **p = rq->o[OPT_PROTECT].v; p && *p && r == 0; p++) {
+		if (streq(*p, "none")) {
+			strv_free(s->protect);
+			s->protect = NULL;
+			continue;
+		}
+		cleanup_free char *abs = str_fmt("/%s", *p);
+		cleanup_free char *norm = NULL;
+		if (!abs || path_normalise(abs, &norm) < 0 || !norm[1] ||
+		    **p == '/') {
+			err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
+				"--protect: '%.200s' is not a path inside the workspace",
+				*p);
+			err_fix(err, "give it relative to the workspace, without '..'");
+			return -EINVAL;
+		}
+		r = strv_add(&s->protect, norm + 1);
+	}
+	return r < 0 ? err_set(err, BRIG_E_NO_MEMORY, -r, "policy", "--protect") : 0;
+}
+
+/* HOME inside has the caller's path, so that configuration that names it
+ * still makes sense, but it is a private, empty directory. */
+static int resolve_home(struct spec *s, struct brig_error *err)
+{
+	cleanup_free char *home = caller_home();
+	bool usable = home && !streq(home, "/") &&
+		      !hits(home, own_trees, ARRAY_LEN(own_trees)) &&
+		      !hits(home, system_trees, ARRAY_LEN(system_trees));
+
+	s->home = strdup(usable ? home : "/home/sandbox");
+	return s->home ? 0 : err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "HOME");
+}
+
+int resolve_paths(const struct brig_spec *rq, struct spec *s,
+		  struct brig_error *err)
+{
+	int r = open_workspace(request_text(rq, OPT_WORKSPACE), s, err);
+	if (r == 0)
+		r = check_workspace_place(rq, s, err);
+	if (r == 0)
+		r = resolve_cwd(rq, s, err);
+	for (char **b = rq->o[OPT_RO].v; r == 0 && b && *b; b++)
+		r = add_bind(s, *b, false, err);
+	for (char **b = rq->o[OPT_RW].v; r == 0 && b && *b; b++)
+		r = add_bind(s, *b, true, err);
+	if (r == 0)
+		r = check_overlap(s, err);
+	if (r == 0)
+		r = resolve_masks(rq, s, err);
+	if (r == 0)
+		r = resolve_protect(rq, s, err);
+	return r == 0 ? resolve_home(s, err) : r;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "workspace/gitsafe.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "base/fd.h"
+
+enum { CONFIG_MAX = 32 * 1024 };
+
+/*
+ * An allow-list, because the list of keys that make git run a program grows
+ * with git: core.fsmonitor, core.hooksPath, core.sshCommand, core.pager,
+ * core.editor, core.askPass, alias.*, filter.*, diff.*.command, diff.*.textconv,
+ * merge.*.driver, credential.helper, gpg.program, include.path, includeIf.*,
+ * protocol.*.allow, remote.*.uploadpack, submodule.*.update, sequence.editor …
+ *
+ * core.worktree is missing on purpose: it lets `git checkout` on the host
+ * write anywhere.  (Submodules have it; one added inside a repository that is
+ * itself new therefore loses its config, and says so.)  URLs are held to plain ones: "ext::sh -c …" and every
+ * other helper:: form starts a program.
+ */
+enum value_rule { ANY, URL };
+static const struct {
+	const char *section;
+	bool sub; /* [section "anything"] rather than [section] */
+	const char *key;
+	enum value_rule rule;
+} allowed[] = {
+	{ "core", false, "repositoryformatversion", ANY },
+	{ "core", false, "filemode", ANY },
+	{ "core", false, "bare", ANY },
+	{ "core", false, "logallrefupdates", ANY },
+	{ "core", false, "ignorecase", ANY },
+	{ "core", false, "precomposeunicode", ANY },
+	{ "core", false, "symlinks", ANY },
+	{ "core", false, "autocrlf", ANY },
+	{ "core", false, "safecrlf", ANY },
+	{ "core", false, "eol", ANY },
+	{ "core", false, "quotepath", ANY },
+	{ "core", false, "abbrev", ANY },
+	{ "core", false, "compression", ANY },
+	{ "core", false, "longpaths", ANY },
+	{ "core", false, "sparsecheckout", ANY },
+	{ "core", false, "sparsecheckoutcone", ANY },
+	{ "core", false, "untrackedcache", ANY },
+	{ "extensions", false, "objectformat", ANY },
+	{ "extensions", false, "refstorage", ANY },
+	{ "extensions", false, "partialclone", ANY },
+	{ "extensions", false, "preciousobjects", ANY },
+	/* config.worktree, which it switches on, is checked as config is */
+	{ "extensions", false, "worktreeconfig", ANY },
+	{ "user", false, "name", ANY },
+	{ "user", false, "email", ANY },
+	{ "init", false, "defaultbranch", ANY },
+	{ "pull", false, "rebase", ANY },
+	{ "pull", false, "ff", ANY },
+	{ "push", false, "default", ANY },
+	{ "push", false, "autosetupremote", ANY },
+	{ "fetch", false, "prune", ANY },
+	{ "gc", false, "auto", ANY },
+	{ "gc", false, "autodetach", ANY },
+	{ "advice", false, "detachedhead", ANY },
+	{ "commit", false, "gpgsign", ANY },
+	{ "tag", false, "gpgsign", ANY },
+	{ "index", false, "version", ANY },
+	{ "lfs", false, "repositoryformatversion", ANY },
+	{ "remote", true, "url", URL },
+	{ "remote", true, "pushurl", URL },
+	{ "remote", true, "fetch", ANY },
+	{ "remote", true, "push", ANY },
+	{ "remote", true, "tagopt", ANY },
+	{ "remote", true, "prune", ANY },
+	{ "remote", true, "promisor", ANY },
+	{ "remote", true, "partialclonefilter", ANY },
+	/* a branch's remote may be a URL itself */
+	{ "branch", true, "remote", URL },
+	{ "branch", true, "pushremote", URL },
+	{ "branch", true, "merge", ANY },
+	{ "branch", true, "rebase", ANY },
+	{ "branch", true, "description", ANY },
+	{ "submodule", true, "url", URL },
+	{ "submodule", true, "active", ANY },
+};
+
+struct text {
+	const char *p, *end;
+};
+
+struct section {
+	char name[32];
+	bool sub;
+};
+
+/* Letters, digits and '-', as git allows in names; false when empty or long. */
+static bool read_word(struct text *t, char *out, size_t cap)
+{
+	size_t n = 0;
+
+	while (t->p < t->end && (((*t->p | 32) >= 'a' && (*t->p | 32) <= 'z') ||
+				 (*t->p >= '0' && *t->p <= '9') || *t->p == '-')) {
+		if (n + 1 >= cap)
+			return false;
+		out[n++] = *t->p++;
+	}
+	out[n] = '\0';
+	return n > 0;
+}
+
+static void skip_blank(struct text *t)
+{
+	while (t->p < t->end && (*t->p == ' ' || *t->p == '\t'))
+		t->p++;
+}
+
+static void skip_line(struct text *t)
+{
+	while (t->p < t->end && *t->p != '\n')
+		t->p++;
+}
+
+/*
+ * "[name]" or '[name "sub"]', with t->p after the '['.  The old form
+ * "[name.sub]" fails at the dot: nothing writes it any more.
+ */
+static bool read_section(struct text *t, struct section *s)
+{
+	if (!read_word(t, s->name, sizeof s->name))
+		return false;
+	skip_blank(t);
+	s->sub = t->p < t->end && *t->p == '"';
+	if (s->sub) {
+		for (t->p++; t->p < t->end && *t->p != '"'; t->p++) {
+			if (*t->p == '\\')
+				t->p++;
+			if (t->p >= t->end || *t->p == '\n')
+				return false;
+		}
+		if (t->p >= t->end)
+			return false;
+		t->p++;
+	}
+	if (t->p >= t->end || *t->p != ']')
+		return false;
+	t->p++;
+	return true;
+}
+
+/* Quotes and escapes could spell "::" in pieces, so a URL may have neither. */
+static bool url_plain(const char *v, size_t len)
+{
+	if (len && v[0] == '-')
+		return false;
+	return !memmem(v, len, "::", 2) && !memchr(v, '"', len) &&
+	       !memchr(v, '\\', len);
+}
+
+/* One "key", "key = value" up to the end of its line. */
+static bool read_setting(struct text *t, const struct section *s)
+{
+	char key[32];
+
+	if (!read_word(t, key, sizeof key))
+		return false;
+	skip_blank(t);
+	const char *v = t->p;
+	skip_line(t);
+	const char *eol = t->p;
+	if (v < eol && *v == '=') {
+		v++;
+		while (v < eol && (*v == ' ' || *v == '\t'))
+			v++;
+	} else if (v < eol && *v != '#' && *v != ';' && *v != '\r') {
+		return false;
+	}
+	/* A continued line would make the next one part of this value for git
+	 * and a key for us; nothing git writes by itself needs one. */
+	const char *last = eol;
+	if (last > v && last[-1] == '\r')
+		last--;
+	if (last > v && last[-1] == '\\')
+		return false;
+
+	for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) {
+		if (strcasecmp(allowed[i].section, s->name) ||
+		    allowed[i].sub != s->sub || strcasecmp(allowed[i].key, key))
+			continue;
+		return allowed[i].rule == ANY || url_plain(v, (size_t)(eol - v));
+	}
+	return false;
+}
+
+/* Bytes whose meaning to git's reader we would have to guess. */
+static bool bytes_plain(const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)s[i];
+		if (c == '\r' && i + 1 < len && s[i + 1] == '\n')
+			continue;
+		if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+			return false;
+	}
+	return true;
+}
+
+bool gitsafe_config_text(const char *text, size_t len)
+{
+	struct text t = { text, text + len };
+	struct section s = { .name = "" };
+
+	if (!bytes_plain(text, len))
+		return false;
+	while (t.p < t.end) {
+		char c = *t.p;
+		if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+			t.p++;
+		} else if (c == '#' || c == ';') {
+			skip_line(&t);
+		} else if (c == '[') {
+			t.p++;
+			/* a setting may follow on the same line */
+			if (!read_section(&t, &s))
+				return false;
+		} else if (!read_setting(&t, &s)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool gitsafe_config(int fd)
+{
+	char text[CONFIG_MAX];
+	ssize_t n = fd_read_full(fd, text, sizeof text);
+
+	return n >= 0 && (size_t)n < sizeof text &&
+	       gitsafe_config_text(text, (size_t)n);
+}
+
+static bool ends_with(const char *s, const char *tail)
+{
+	size_t n = strlen(s), m = strlen(tail);
+
+	return n > m && !strcmp(s + n - m, tail);
+}
+
+bool gitsafe_hooks(int fd)
+{
+	/* getdents64 and not readdir(): the latter allocates */
+	_Alignas(struct dirent64) char buf[4096];
+
+	for (;;) {
+		long n = syscall(SYS_getdents64, fd, buf, sizeof buf);
+		if (n < 0)
+			return false;
+		if (n == 0)
+			return true;
+		for (long at = 0; at < n;) {
+			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
+			at += d->d_reclen;
+			if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
+				continue;
+			if (!ends_with(d->d_name, ".sample"))
+				return false;
+		}
+	}
+}
+
+bool gitsafe_commondir(int fd)
+{
+	static const char own[] = "../..\n";
+	char text[16];
+	ssize_t n = fd_read_full(fd, text, sizeof text);
+
+	return n == sizeof own - 1 && !memcmp(text, own, sizeof own - 1);
+}
+
+static bool exists_at(int dirfd, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool gitsafe_is_gitdir(int dirfd)
+{
+	/* git's own test, widened: `commondir` makes it look elsewhere for
+	 * objects, refs and config. */
+	return exists_at(dirfd, "HEAD") &&
+	       (exists_at(dirfd, "commondir") ||
+		(exists_at(dirfd, "objects") && exists_at(dirfd, "refs")));
+}

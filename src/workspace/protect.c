@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looking at the workspace before a run: which protected paths exist, as
+ * what, and which do not.  protect_sweep.c looks again afterwards.
+ */
+#include "workspace/protect.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "workspace/gitindex.h"
+#include "workspace/gitsafe.h"
+#include "workspace/protect_walk.h"
+
+enum {
+	ENTRIES_MAX = 4096, /* each may become a mount */
+	MATCHES_MAX = 64,   /* of one "*"; beyond it the whole directory is read-only */
+	LINKS_MAX = 32,
+	NESTING_MAX = 4, /* submodules of submodules */
+};
+
+struct scan {
+	struct protect *p;
+	struct brig_error *err;
+	size_t cap;
+	int wsfd, links;
+	char missing[64];    /* a top-level name known to be absent: most of the
+				list lies below .git */
+	char root[PATH_MAX]; /* the workspace's path, to recognise absolute links into it */
+};
+
+static const struct {
+	const char *name;
+	enum protect_check check;
+} checks[] = {
+	{ "config", PROTECT_CHECK_GIT_CONFIG },
+	{ "config.worktree", PROTECT_CHECK_GIT_CONFIG },
+	{ "hooks", PROTECT_CHECK_GIT_HOOKS },
+};
+
+/* Which leniency a path deserves if something appears there. */
+static enum protect_check check_for(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash || (strncmp(path, ".git/", 5) && !strstr(path, "/.git/")))
+		return PROTECT_CHECK_NONE;
+	for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
+		if (!strcmp(slash + 1, checks[i].name))
+			return checks[i].check;
+	/* exactly .git/worktrees/NAME/commondir: `git worktree add` writes it */
+	size_t n = sizeof ".git/worktrees/" - 1;
+	if (!strncmp(path, ".git/worktrees/", n) &&
+	    strchr(path + n, '/') == slash && !strcmp(slash, "/commondir"))
+		return PROTECT_CHECK_GIT_COMMONDIR;
+	return PROTECT_CHECK_NONE;
+}
+
+static struct protect_entry *find_entry(const struct protect *p, const char *path)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (!strcmp(p->v[i].path, path))
+			return &p->v[i];
+	return NULL;
+}
+
+static int no_memory(struct scan *s)
+{
+	return err_set(s->err, BRIG_E_NO_MEMORY, ENOMEM, "protect",
+		       "listing protected paths");
+}
+
+/*
+ * Records a path.  Takes fd (may be -1) and target (may be NULL) in every
+ * case.  A path recorded twice keeps the stricter kind.
+ */
+static int add(struct scan *s, enum protect_kind kind, const char *path, int fd,
+	       const struct stat *st, char *target)
+{
+	struct protect *p = s->p;
+	struct protect_entry *old = find_entry(p, path);
+
+	if (old || p->n >= ENTRIES_MAX) {
+		if (old && old->kind == PROTECT_PIN && kind == PROTECT_RO)
+			old->kind = PROTECT_RO;
+		fd_close(&fd);
+		free(target);
+		if (old)
+			return 0;
+		err_set(s->err, BRIG_E_BAD_WORKSPACE, E2BIG, "protect",
+			"more than %d protected paths", ENTRIES_MAX);
+		err_fix(s->err, "shorten the policy's workspace.protect list");
+		return -E2BIG;
+	}
+	if (p->n == s->cap) {
+		size_t cap = s->cap ? s->cap * 2 : 64;
+		struct protect_entry *v = realloc(p->v, cap * sizeof *v);
+		if (v) {
+			p->v = v;
+			s->cap = cap;
+		}
+	}
+	char *copy = p->n < s->cap ? strdup(path) : NULL;
+	if (!copy) {
+		fd_close(&fd);
+		free(target);
+		return no_memory(s);
+	}
+	struct protect_entry *e = &p->v[p->n++];
+	*e = (struct protect_entry){ .kind = kind, .path = copy, .fd = fd,
+				     .target = target, .check = check_for(path) };
+	if (st) {
+		e->is_dir = S_ISDIR(st->st_mode);
+		e->dev = st->st_dev;
+		e->ino = st->st_ino;
+		e->nlink = st->st_nlink;
+		e->ctime = st->st_ctim;
+	}
+	return 0;
+}
+
+/* Takes the first component off *rest.  "" when there is none. */
+static int next_name(const char **rest, char name[NAME_MAX + 1])
+{
+	const char *p = *rest;
+
+	while (*p == '/')
+		p++;
+	size_t len = strcspn(p, "/");
+	if (len > NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(name, p, len);
+	name[len] = '\0';
+	p += len;
+	while (*p == '/')
+		p++;
+	*rest = p;
+	return 0;
+}
+
+static bool join(char out[PATH_MAX], const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b), sep = n && m ? 1 : 0;
+
+	if (n + sep + m >= PATH_MAX)
+		return false;
+	memcpy(out, a, n);
+	if (sep)
+		out[n] = '/';
+	memcpy(out + n + sep, b, m + 1);
+	return true;
+}
+
+/*
+ * One place in a walk: what is resolved, and what is left to resolve.  The
+ * scratch buffers live here, on the heap, because the release build clears
+ * those on the stack for every path.
+ */
+struct place {
+	char cur[PATH_MAX], rest[PATH_MAX];
+	char path[PATH_MAX], target[PATH_MAX];
+};
+
+/*
+ * Continues a walk at a link's target, as the kernel would.  False when that
+ * leads out of the workspace, where the sandbox can write nothing anyway, or
+ * to nowhere.
+ */
+static bool follow(struct scan *s, struct place *w, const char *target)
+{
+	char rest[PATH_MAX];
+	size_t n = strlen(s->root);
+
+	if (++s->links > LINKS_MAX)
+		return false;
+	if (target[0] == '/') {
+		if (!n || strncmp(target, s->root, n) ||
+		    (target[n] && target[n] != '/'))
+			return false;
+		target += n;
+		w->cur[0] = '\0';
+	}
+	if (!join(rest, target, w->rest))
+		return false;
+	memcpy(w->rest, rest, sizeof rest);
+	return true;
+}
+
+/* The X of "gitdir: X": `.git` of a linked worktree or a submodule. */
+static bool read_gitdir(struct scan *s, const char *path, char out[PATH_MAX])
+{
+	static const char key[] = "gitdir: ";
+	char text[PATH_MAX];
+	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
+
+	if (fd < 0)
+		return false;
+	ssize_t n = fd_read_full(fd, text, sizeof text - 1);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	if (strncmp(text, key, sizeof key - 1))
+		return false;
+	text[strcspn(text, "\r\n")] = '\0';
+	snprintf(out, PATH_MAX, "%s", text + sizeof key - 1);
+	return out[0] != '\0';
+}
+
+static int scan_from(struct scan *s, struct place *w, bool globbed);
+
+/* A directory's own entry; used where one cannot be looked into. */
+static int add_whole(struct scan *s, const char *path)
+{
+	struct stat st;
+	int fd = protect_open(s->wsfd, path, O_PATH);
+
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		fd_close(&fd);
+		return err_set(s->err, BRIG_E_BAD_WORKSPACE, EACCES, "protect",
+			       "cannot look at %s in the workspace", path);
+	}
+	struct protect_entry *old = find_entry(s->p, path);
+	if (old)
+		old->kind = PROTECT_RO;
+	return add(s, PROTECT_RO, path, fd, &st, NULL);
+}
+
+/* One directory that a "*" stands for. */
+static int scan_match(struct scan *s, const struct place *w, const char *name,
+		      bool link)
+{
+	cleanup_free struct place *sub = malloc(sizeof *sub);
+	if (!sub)
+		return no_memory(s);
+
+	if (link) {
+		memcpy(sub->cur, w->cur, sizeof sub->cur);
+		return join(sub->rest, name, w->rest) ? scan_from(s, sub, true) : 0;
+	}
+	if (!join(sub->cur, w->cur, name))
+		return 0;
+	cleanup_close int fd = protect_open(s->wsfd, sub->cur, O_PATH);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode))
+		return 0;
+	if (!strchr(w->rest, '*') && !gitsafe_is_gitdir(fd))
+		return 0;
+	memcpy(sub->rest, w->rest, sizeof sub->rest);
+	size_t before = s->p->n;
+	char dir[PATH_MAX];
+	memcpy(dir, sub->cur, sizeof dir);
+	int r = scan_from(s, sub, true);
+	if (r < 0 || s->p->n == before)
+		return r;
+	/* something below needs it to stay where it is */
+	return add(s, PROTECT_PIN, dir, take_fd(&fd), &st, NULL);
+}
+
+/* What "*" stands for now; what it may stand for later is the sweep's. */
+static int scan_glob(struct scan *s, struct place *w, bool globbed)
+{
+	char later[PATH_MAX], tail[PATH_MAX];
+	int matches = 0, r = 0;
+
+	if (!globbed && join(tail, "*", w->rest) && join(later, w->cur, tail)) {
+		r = add(s, PROTECT_ABSENT, later, -1, NULL, NULL);
+		if (r < 0)
+			return r;
+	}
+	int fd = protect_open(s->wsfd, w->cur, O_RDONLY | O_DIRECTORY);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		fd_close(&fd);
+		return add_whole(s, w->cur);
+	}
+	for (struct dirent *e; r >= 0 && (e = readdir(d));) {
+		struct stat st;
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+		    (e->d_type != DT_DIR && e->d_type != DT_LNK &&
+		     e->d_type != DT_UNKNOWN))
+			continue;
+		/* following is safe here: the answer is only "a directory" */
+		if (fstatat(dirfd(d), e->d_name, &st, 0) < 0 || !S_ISDIR(st.st_mode))
+			continue;
+		bool link = readlinkat(dirfd(d), e->d_name, tail, 1) >= 0;
+		if (!globbed && ++matches > MATCHES_MAX) {
+			r = add_whole(s, w->cur);
+			break;
+		}
+		r = scan_match(s, w, e->d_name, link);
+	}
+	closedir(d);
+	return r;
+}
+
+/* Nothing is there: remembers the whole path that must stay absent. */
+static int scan_absent(struct scan *s, struct place *w, bool globbed)
+{
+	if (globbed)
+		return 0; /* the entry with the "*" covers it */
+	if (!strchr(w->path, '/') && strlen(w->path) < sizeof s->missing)
+		strcpy(s->missing, w->path);
+	/* rest may come from a link: what is beyond an absent ".." is not known */
+	if (strstr(w->rest, "..") || !join(w->target, w->path, w->rest))
+		return add(s, PROTECT_ABSENT, w->path, -1, NULL, NULL);
+	return add(s, PROTECT_ABSENT, w->target, -1, NULL, NULL);
+}
+
+/* A symlink: remembered for its own sake, then followed. */
+static int scan_link(struct scan *s, struct place *w, int fd, const struct stat *st,
+		     bool *go_on)
+{
+	ssize_t n = readlinkat(fd, "", w->target, sizeof w->target - 1);
+
+	if (n < 0)
+		n = 0;
+	w->target[n] = '\0';
+	char *copy = strdup(w->target);
+	if (!copy) {
+		close(fd);
+		return no_memory(s);
+	}
+	*go_on = follow(s, w, w->target);
+	return add(s, PROTECT_SYMLINK, w->path, fd, st, copy);
+}
+
+static void pop(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (slash)
+		*slash = '\0';
+	else
+		path[0] = '\0';
+}
+
+/*
+ * Resolves w->rest below w->cur one component at a time, and records what it
+ * meets: directories on the way are pinned, symlinks remembered and followed
+ * inside the workspace, the end is made read-only or must stay absent.
+ */
+static int scan_from(struct scan *s, struct place *w, bool globbed)
+{
+	while (w->rest[0]) {
+		char name[NAME_MAX + 1], *path = w->path;
+		const char *rest = w->rest;
+		struct stat st;
+
+		if (next_name(&rest, name) < 0)
+			return 0;
+		memmove(w->rest, rest, strlen(rest) + 1);
+		bool last = !w->rest[0];
+		if (!name[0] || !strcmp(name, "."))
+			continue;
+		if (!strcmp(name, "..")) {
+			if (!w->cur[0])
+				return 0; /* leads out */
+			pop(w->cur);
+			continue;
+		}
+		if (!strcmp(name, "*"))
+			return scan_glob(s, w, globbed);
+		if (!join(path, w->cur, name))
+			return 0;
+		struct protect_entry *seen = last ? NULL : find_entry(s->p, path);
+		if (seen && seen->kind == PROTECT_PIN) {
+			memcpy(w->cur, path, strlen(path) + 1);
+			continue;
+		}
+		if (!strcmp(path, s->missing) || protect_missing(s->wsfd, path))
+			return scan_absent(s, w, globbed);
+		int fd = protect_open(s->wsfd, path, O_PATH);
+		if (fd == -ENOENT)
+			return scan_absent(s, w, globbed);
+		if (fd == -EACCES && w->cur[0])
+			/* a directory we may not search: the sandbox could
+			 * open it up again, so it becomes read-only whole */
+			return add_whole(s, w->cur);
+		if (fd < 0 || fstat(fd, &st) < 0)
+			return err_set(s->err, BRIG_E_BAD_WORKSPACE,
+				       fd < 0 ? -fd : errno, "protect",
+				       "cannot look at %s in the workspace", path);
+		if (S_ISLNK(st.st_mode)) {
+			bool go_on = false;
+			int r = scan_link(s, w, fd, &st, &go_on);
+			if (r < 0 || !go_on)
+				return r;
+			continue;
+		}
+		if (last)
+			return add(s, PROTECT_RO, path, fd, &st, NULL);
+		if (S_ISDIR(st.st_mode)) {
+			int r = add(s, PROTECT_PIN, path, fd, &st, NULL);
+			if (r < 0)
+				return r;
+			memcpy(w->cur, path, strlen(path) + 1);
+			continue;
+		}
+		/*
+		 * A file where a directory was expected.  For `.git` that is a
+		 * linked worktree: rewritten, it would send the host's git to
+		 * a configuration of the agent's making.
+		 */
+		int r = add(s, PROTECT_RO, path, fd, &st, NULL);
+		if (r < 0 || strcmp(name, ".git") ||
+		    !read_gitdir(s, path, w->target) || !follow(s, w, w->target))
+			return r;
+	}
+	return 0;
+}
+
+static int scan_pattern(struct scan *s, struct place *w, const char *pattern)
+{
+	s->links = 0;
+	w->cur[0] = '\0';
+	snprintf(w->rest, sizeof w->rest, "%s", pattern);
+	return scan_from(s, w, false);
+}
+
+static bool pattern_ok(const char *p)
+{
+	if (!p[0] || p[0] == '/' || strlen(p) >= PATH_MAX)
+		return false;
+	while (*p) {
+		size_t n = strcspn(p, "/");
+		if (n == 2 && !memcmp(p, "..", 2))
+			return false;
+		p += n + (p[n] == '/');
+	}
+	return true;
+}
+
+/* The workspace as a bare repository: guarded as `.git` is. */
+static int scan_bare(struct scan *s, struct place *w)
+{
+	static const char *const names[] = { "config", "config.worktree", "hooks",
+					     "commondir" };
+
+	if (!gitsafe_is_gitdir(s->wsfd)) {
+		int r = find_entry(s->p, "HEAD") ?
+				0 :
+				add(s, PROTECT_ABSENT, "HEAD", -1, NULL, NULL);
+		if (r == 0)
+			find_entry(s->p, "HEAD")->check = PROTECT_CHECK_GIT_BARE;
+		return r;
+	}
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		int r = scan_pattern(s, w, names[i]);
+		if (r < 0)
+			return r;
+		struct protect_entry *e = find_entry(s->p, names[i]);
+		for (size_t k = 0; e && k < sizeof checks / sizeof checks[0]; k++)
+			if (!strcmp(names[i], checks[k].name))
+				e->check = checks[k].check;
+	}
+	return 0;
+}
+
+/* The state of reading one index; links come one at a time. */
+struct links {
+	struct scan *s;
+	const char *tree; /* the work tree's path */
+	int depth, result;
+};
+
+static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth);
+
+/* Where the git directory of the work tree at `dir` is; false when nowhere
+ * in the workspace.  Symlinks in it are refused by whoever opens it. */
+static bool gitdir_of(struct scan *s, struct place *w, const char *dir)
+{
+	char name[NAME_MAX + 1];
+	struct stat st;
+
+	if (!join(w->path, dir, ".git"))
+		return false;
+	cleanup_close int fd = protect_open(s->wsfd, w->path, O_PATH);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return false;
+	snprintf(w->cur, sizeof w->cur, "%s", w->path);
+	if (S_ISDIR(st.st_mode))
+		return true;
+	snprintf(w->cur, sizeof w->cur, "%s", dir);
+	w->rest[0] = '\0';
+	if (!S_ISREG(st.st_mode) || !read_gitdir(s, w->path, w->target) ||
+	    !follow(s, w, w->target))
+		return false;
+	for (const char *rest = w->rest; *rest;) {
+		if (next_name(&rest, name) < 0 || (!w->cur[0] && !strcmp(name, "..")))
+			return false;
+		if (!strcmp(name, ".."))
+			pop(w->cur);
+		else if (!join(w->path, w->cur, name))
+			return false;
+		else if (strcmp(name, "."))
+			memcpy(w->cur, w->path, strlen(w->path) + 1);
+	}
+	return w->cur[0] != '\0';
+}
+
+static void scan_one_link(void *arg, const char *path)
+{
+	static const char *const names[] = { "config", "hooks", "config.worktree",
+					     "commondir" };
+	struct links *l = arg;
+	struct scan *s = l->s;
+
+	if (l->result < 0 || !pattern_ok(path))
+		return;
+	cleanup_free struct place *w = malloc(sizeof *w);
+	char dir[PATH_MAX], tail[32];
+	if (!w) {
+		l->result = no_memory(s);
+		return;
+	}
+	if (!join(dir, l->tree, path))
+		return;
+	for (size_t i = 0; l->result >= 0 && i < sizeof names / sizeof names[0]; i++) {
+		s->links = 0;
+		w->cur[0] = '\0';
+		snprintf(tail, sizeof tail, ".git/%s", names[i]);
+		if (!join(w->rest, dir, tail))
+			return;
+		/* what is absent is not listed: the sweep reads the index again */
+		l->result = scan_from(s, w, true);
+	}
+	s->links = 0;
+	if (l->result >= 0 && l->depth < NESTING_MAX && gitdir_of(s, w, dir))
+		l->result = scan_links(s, dir, w->cur, l->depth + 1);
+}
+
+/* Protects the repositories of the submodules that an index names. */
+static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth)
+{
+	struct links l = { .s = s, .tree = tree, .depth = depth };
+	char path[PATH_MAX];
+
+	if (!join(path, gitdir, "index"))
+		return 0;
+	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
+	if (fd < 0)
+		return 0;
+	/* a broken index stops the user's git as well: nothing to protect */
+	gitindex_links(fd, scan_one_link, &l);
+	return l.result;
+}
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct protect_entry *)a)->path,
+		      ((const struct protect_entry *)b)->path);
+}
+
+static void free_entry(struct protect_entry *e)
+{
+	free(e->path);
+	free(e->target);
+	fd_close(&e->fd);
+}
+
+static bool below_read_only(const struct protect *p, const char *path)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		const struct protect_entry *e = &p->v[i];
+		size_t n = strlen(e->path);
+		if (e->kind == PROTECT_RO && e->is_dir &&
+		    !strncmp(path, e->path, n) && path[n] == '/')
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Parents first; and nothing below a read-only directory, where a writable
+ * pin would open a hole in it.
+ */
+static void settle(struct protect *p)
+{
+	size_t kept = 0;
+
+	if (!p->n)
+		return;
+	qsort(p->v, p->n, sizeof p->v[0], by_path);
+	for (size_t i = 0; i < p->n; i++) {
+		/* the entry's own slot may be reused, so look before moving;
+		 * a parent sorts first and is never dropped for its child */
+		struct protect head = { .v = p->v, .n = kept };
+		if (below_read_only(&head, p->v[i].path))
+			free_entry(&p->v[i]);
+		else
+			p->v[kept++] = p->v[i];
+	}
+	p->n = kept;
+}
+
+static void read_root(struct scan *s)
+{
+	char link[32];
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", s->wsfd);
+	ssize_t n = readlink(link, s->root, sizeof s->root - 1);
+	s->root[n > 1 ? n : 0] = '\0';
+}
+
+int protect_scan(struct protect *p, int wsfd, const char *const *patterns,
+		 const char *id, struct brig_error *err)
+{
+	struct scan s = { .p = p, .err = err, .wsfd = wsfd };
+	int r = 0;
+
+	*p = (struct protect){ .n = 0 };
+	if (strchr(id, '/') ||
+	    snprintf(p->suffix, sizeof p->suffix, ".brig-denied-%s", id) >=
+		    (int)sizeof p->suffix)
+		return err_set(err, BRIG_E_INTERNAL, EINVAL, "protect",
+			       "run id \"%s\" cannot be part of a file name", id);
+	cleanup_free struct place *w = malloc(sizeof *w);
+	if (!w)
+		return no_memory(&s);
+	read_root(&s);
+	for (size_t i = 0; r >= 0 && patterns && patterns[i]; i++) {
+		if (!pattern_ok(patterns[i])) {
+			r = err_set(err, BRIG_E_BAD_VALUE, EINVAL, "protect",
+				    "protected path \"%s\"", patterns[i]);
+			err_fix(err, "give a path relative to the workspace, without \"..\"");
+		} else if (!strcmp(patterns[i], "HEAD")) {
+			r = scan_bare(&s, w);
+		} else {
+			r = scan_pattern(&s, w, patterns[i]);
+		}
+	}
+	for (size_t i = 0; patterns && patterns[i]; i++)
+		p->git_links = p->git_links || !strcmp(patterns[i], ".git/config");
+	s.links = 0;
+	if (r >= 0 && p->git_links && gitdir_of(&s, w, ""))
+		r = scan_links(&s, "", w->cur, 0);
+	if (r < 0) {
+		protect_free(p);
+		return r;
+	}
+	settle(p);
+	return 0;
+}
+
+void protect_free(struct protect *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		free_entry(&p->v[i]);
+	free(p->v);
+	*p = (struct protect){ .n = 0 };
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Protected paths inside the workspace: files whose content would run, or
+ * steer a tool, on the host after the sandbox is gone (.git/hooks, .envrc …).
+ * Existing ones are mounted read-only and cannot be renamed away; ones that
+ * do not exist cannot survive the run.
+ */
+#ifndef WORKSPACE_PROTECT_H
+#define WORKSPACE_PROTECT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "brig.h"
+
+/* What may nevertheless stay at a path that was absent (see gitsafe.h): a
+ * repository made inside the sandbox has to be usable afterwards. */
+enum protect_check {
+	PROTECT_CHECK_NONE,       /* nothing may stay */
+	PROTECT_CHECK_GIT_CONFIG, /* a git config that can run nothing */
+	PROTECT_CHECK_GIT_HOOKS,  /* a directory of *.sample files */
+	PROTECT_CHECK_GIT_COMMONDIR, /* of a linked worktree, naming its own repository */
+	PROTECT_CHECK_GIT_BARE,   /* HEAD, while it makes no repository of its directory */
+};
+
+enum protect_kind {
+	PROTECT_ABSENT,  /* must not exist after the run */
+	PROTECT_RO,      /* file or directory: bind read-only onto itself */
+	PROTECT_PIN,     /* directory on the way: bind onto itself, writable, so that
+			    it cannot be renamed away from under its children */
+	PROTECT_SYMLINK, /* cannot be mounted on: checked and restored after the run */
+};
+
+struct protect_entry {
+	enum protect_kind kind;
+	enum protect_check check;
+	bool is_dir;
+	char *path;   /* relative to the workspace, no "..", no leading "/";
+			 only an ABSENT one may have "*" components */
+	char *target; /* PROTECT_SYMLINK: what it pointed to */
+	/* O_PATH and CLOEXEC; -1 for ABSENT.  Held so that the inode number
+	 * cannot be used again for a planted file, and so that a mount can be
+	 * made from what was looked at rather than from its name. */
+	int fd;
+	dev_t dev;
+	ino_t ino;
+	nlink_t nlink;         /* of a file: with a second name it can be written … */
+	struct timespec ctime; /* … around a read-only mount, so its time is watched */
+};
+
+struct protect {
+	struct protect_entry *v;
+	size_t n;
+	bool git_links; /* submodules that the index names are looked after too */
+	char suffix[64]; /* ".brig-denied-<id>": what a moved file's name ends with */
+};
+
+/* The built-in list, NULL-terminated.  A component "*" stands for any
+ * directory that is itself a git directory, or leads to one. */
+extern const char *const protect_defaults[];
+
+/*
+ * Looks at each pattern below wsfd (an O_PATH or readable directory
+ * descriptor of the workspace) and fills *p, parents before children.
+ * Never follows symlinks out of the workspace.  With ".git/config" among the
+ * patterns, the repositories of submodules that the git index names are
+ * protected in the same way.  0 or -errno with err.
+ */
+int protect_scan(struct protect *p, int wsfd, const char *const *patterns,
+		 const char *id, struct brig_error *err);
+
+/*
+ * After every process of the sandbox is gone: whatever appeared at a path
+ * that was absent, or replaced one that was there, is renamed aside; a
+ * changed symlink is put back.  Calls back once per path; moved_to is NULL
+ * when what was there is gone and nothing took its place.  No allocation and
+ * no stdio: the custodian calls this when the supervisor was killed.
+ * Returns the number of paths reported, or -errno when one could not be
+ * dealt with (the others still are).
+ */
+typedef void protect_report(void *arg, const char *path, const char *moved_to);
+int protect_sweep(const struct protect *p, int wsfd, protect_report *report,
+		  void *arg);
+
+void protect_free(struct protect *p);
+
+#endif

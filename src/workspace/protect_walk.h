@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps through a workspace that may be hostile, for the scan and the sweep
+ * of protected paths.  No allocation and no stdio.
+ */
+#ifndef WORKSPACE_PROTECT_WALK_H
+#define WORKSPACE_PROTECT_WALK_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * Opens a path below dirfd without following any symlink, the last component
+ * included: with O_PATH a symlink itself is opened, otherwise -ELOOP.  The
+ * kernel does the walking, so a component swapped meanwhile cannot lead out
+ * (checks by string lost such races, see CONTAINMENT fact 8).  A descriptor
+ * (CLOEXEC) or -errno.
+ */
+int protect_open(int dirfd, const char *path, int flags);
+
+/*
+ * A cheap first question, since most protected paths do not exist: failing
+ * to stat costs half of failing to open.  Only "no" may be taken from it.
+ */
+bool protect_missing(int dirfd, const char *path);
+
+/*
+ * A run may have taken away the permissions on its directories (mode 000 on
+ * the workspace itself, say) to be left alone afterwards.  They are ours, so
+ * protect_unlock gives the owner everything and returns the old mode, to be
+ * put back with protect_chmod; or -errno.  Both take O_PATH descriptors.
+ */
+int protect_unlock(int dirfd);
+int protect_chmod(int dirfd, mode_t mode);
+
+/* protect_open of one name, through a directory that was locked. */
+int protect_open_forced(int dirfd, const char *name, int flags);
+
+/* Renames within one directory, locked or not, and replaces nothing. */
+int protect_rename(int dirfd, const char *from, const char *to);
+
+#endif

@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scan and the sweep of protected paths, on real trees in a temporary
+ * directory.  "The run" between the two is played by the test itself, with
+ * the hostile moves a sandbox without mounts could make.  Started by root,
+ * everything runs a second time as an ordinary user.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "workspace/gitsafe.h"
+#include "workspace/protect.h"
+
+#define ID "T1"
+#define AWAY ".brig-denied-" ID
+
+struct fixture {
+	char base[64], ws[80];
+	int fd;
+	struct protect p;
+	int reports;
+	char path[16][256], moved[16][300];
+};
+
+static void sh(const struct fixture *f, const char *cmd)
+{
+	char line[4096];
+
+	snprintf(line, sizeof line,
+		 "cd '%s' && export HOME='%s' GIT_CONFIG_NOSYSTEM=1 && { %s\n} >/dev/null",
+		 f->ws, f->base, cmd);
+	int r = system(line);
+	if (r)
+		fail_msg("%s: status %d", cmd, r);
+}
+
+static bool there(const struct fixture *f, const char *path)
+{
+	struct stat st;
+	return fstatat(f->fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof *f);
+
+	assert_non_null(f);
+	strcpy(f->base, "/tmp/brig-protect-XXXXXX");
+	assert_non_null(mkdtemp(f->base));
+	snprintf(f->ws, sizeof f->ws, "%s/ws", f->base);
+	assert_int_equal(mkdir(f->ws, 0755), 0);
+	f->fd = open(f->ws, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(f->fd >= 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+	char cmd[256];
+
+	protect_free(&f->p);
+	close(f->fd);
+	snprintf(cmd, sizeof cmd, "chmod -R u+rwx '%s'; rm -rf '%s'", f->base, f->base);
+	int r = system(cmd);
+	free(f);
+	return r;
+}
+
+static void scan(struct fixture *f, const char *const *patterns)
+{
+	struct brig_error err = { .code = BRIG_E_OK };
+
+	if (protect_scan(&f->p, f->fd, patterns, ID, &err))
+		fail_msg("scan: %s", err.message);
+}
+
+static void on_report(void *arg, const char *path, const char *moved_to)
+{
+	struct fixture *f = arg;
+
+	assert_true(f->reports < 16);
+	snprintf(f->path[f->reports], sizeof f->path[0], "%s", path);
+	snprintf(f->moved[f->reports], sizeof f->moved[0], "%s",
+		 moved_to ? moved_to : "(gone)");
+	f->reports++;
+}
+
+static int sweep(struct fixture *f)
+{
+	f->reports = 0;
+	return protect_sweep(&f->p, f->fd, on_report, f);
+}
+
+static void assert_moved(const struct fixture *f, const char *path)
+{
+	char away[300];
+
+	snprintf(away, sizeof away, "%s" AWAY, path);
+	assert_true(there(f, away));
+	for (int i = 0; i < f->reports; i++)
+		if (!strcmp(f->path[i], path)) {
+			assert_string_equal(f->moved[i], away);
+			return;
+		}
+	fail_msg("%s was not reported", path);
+}
+
+static const struct protect_entry *entry(const struct fixture *f, const char *path)
+{
+	for (size_t i = 0; i < f->p.n; i++)
+		if (!strcmp(f->p.v[i].path, path))
+			return &f->p.v[i];
+	return NULL;
+}
+
+static void assert_kind(const struct fixture *f, const char *path, enum protect_kind k)
+{
+	const struct protect_entry *e = entry(f, path);
+
+	if (!e)
+		fail_msg("no entry for %s", path);
+	assert_int_equal(e->kind, k);
+}
+
+static void test_config_texts(void **state)
+{
+	static const struct {
+		bool safe;
+		const char *text;
+	} cases[] = {
+		{ true, "" },
+		{ true, "[core]\n\tbare = false\n\tfilemode\n; x\n# y\n" },
+		{ true, "[remote \"o]\\\"x\"]\r\n\turl = https://h/x.git\r\n" },
+		{ true, "[branch \"main\"] remote = origin\n" },
+		{ true, "[User]\nNAME = A \"quoted\" B\n" },
+		{ false, "[core]\n\tfsmonitor = ./x\n" },
+		{ false, "[core] hooksPath = x\n" },
+		{ false, "[core]\nbare = false\n[core] sshCommand=x" },
+		{ false, "[alias]\nst = !x\n" },
+		{ false, "[include]\npath = ../x\n" },
+		{ false, "[includeIf \"gitdir:.\"]\npath = x\n" },
+		{ false, "[filter \"x\"]\nclean = x\n" },
+		{ false, "[diff \"x\"]\ncommand = x\n" },
+		{ false, "[credential]\nhelper = !x\n" },
+		{ false, "[core]\nworktree = /home/u\n" },
+		{ false, "[remote \"o\"]\nurl = ext::sh -c x\n" },
+		{ false, "[remote \"o\"]\nurl = \"ext:\":sh\n" },
+		{ false, "[remote \"o\"]\nurl = e\\\nxt::x\n" },
+		{ false, "[remote \"o\"]\nuploadpack = x\n" },
+		{ false, "[branch \"m\"]\nremote = ext::x\n" },
+		{ false, "[core.x]\nbare = false\n" },
+		{ false, "[core]\nbare = fal\\\nfsmonitor = x\n" },
+		{ false, "[core]\rfsmonitor = x\n" },
+		{ false, "bare = false\n" },
+		{ false, "[core\nbare = false\n" },
+		{ false, "[core \"x]\nbare = false\n" },
+		{ false, "\xef\xbb\xbf[core]\nbare = false\n" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+		if (gitsafe_config_text(cases[i].text, strlen(cases[i].text)) !=
+		    cases[i].safe)
+			fail_msg("case %zu: %s", i, cases[i].text);
+	assert_false(gitsafe_config_text("[core]\nbare\0=x", 14));
+}
+
+static void test_kinds_and_order(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const pats[] = { ".git/hooks", ".git/config", ".envrc",
+					    ".vscode/tasks.json", ".vscode", NULL };
+
+	sh(f, "git init -q . && mkdir .vscode && echo x >.envrc");
+	scan(f, pats);
+	assert_kind(f, ".git", PROTECT_PIN);
+	assert_kind(f, ".git/hooks", PROTECT_RO);
+	assert_kind(f, ".git/config", PROTECT_RO);
+	assert_kind(f, ".envrc", PROTECT_RO);
+	/* nothing is kept below a directory that is read-only whole */
+	assert_kind(f, ".vscode", PROTECT_RO);
+	assert_null(entry(f, ".vscode/tasks.json"));
+	assert_true(entry(f, ".git") < entry(f, ".git/config"));
+	assert_true(entry(f, ".git/hooks")->is_dir);
+	assert_true(entry(f, ".envrc")->fd >= 0);
+	assert_int_equal(sweep(f), 0);
+}
+
+static void test_bad_patterns(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const bad[] = { "", "/etc", "..", "a/../b", "a/.." };
+	struct brig_error err;
+
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		const char *const pats[] = { bad[i], NULL };
+		assert_int_equal(protect_scan(&f->p, f->fd, pats, ID, &err), -EINVAL);
+		assert_int_equal(err.code, BRIG_E_BAD_VALUE);
+	}
+	const char *const ok[] = { NULL };
+	assert_int_equal(protect_scan(&f->p, f->fd, ok, "a/b", &err), -EINVAL);
+}
+
+static void test_absent_moved(void **state)
+{
+	struct fixture *f = *state;
+
+	scan(f, protect_defaults);
+	assert_int_equal(sweep(f), 0);
+	sh(f, "echo x >.envrc; mkdir .vscode; ln -s /etc/passwd .bashrc; "
+	      "mkdir -p .config/fish; touch .config/other; echo y >file");
+	assert_int_equal(sweep(f), 4);
+	assert_moved(f, ".envrc");
+	assert_moved(f, ".vscode");
+	assert_moved(f, ".bashrc");
+	assert_moved(f, ".config/fish");
+	assert_true(there(f, ".config/other"));
+	assert_true(there(f, "file"));
+	/* the name is taken: another one is found */
+	sh(f, "echo z >.envrc");
+	assert_int_equal(sweep(f), 1);
+	assert_false(there(f, ".envrc"));
+	assert_non_null(strstr(f->moved[0], ".envrc" AWAY "-"));
+	sh(f, "grep -q x .envrc" AWAY);
+}
+
+static void test_git_init_usable(void **state)
+{
+	struct fixture *f = *state;
+
+	scan(f, protect_defaults);
+	sh(f, "git init -q . && git config user.name A && git config user.email a@b && "
+	      "echo x >f && git add f && git commit -qm x && git gc -q && "
+	      "git worktree add -q wt 2>&1 && cd wt && echo y >f && git commit -qam y");
+	assert_int_equal(sweep(f), 0);
+	sh(f, "git status && git log && git -C wt status && git fsck 2>&1");
+	/* the next run finds it protected, and works too */
+	protect_free(&f->p);
+	scan(f, protect_defaults);
+	assert_kind(f, ".git/config", PROTECT_RO);
+	assert_kind(f, ".git/worktrees/wt/commondir", PROTECT_RO);
+	assert_kind(f, ".git/worktrees/wt", PROTECT_PIN);
+	sh(f, "echo z >f && git commit -qam z && git gc -q");
+	assert_int_equal(sweep(f), 0);
+	/* a worktree of this run that points elsewhere, and one of the last */
+	sh(f, "git worktree add -q wt2 2>&1 && echo ../../../evil >.git/worktrees/wt2/commondir && "
+	      "rm .git/worktrees/wt/commondir && echo /evil >.git/worktrees/wt/commondir");
+	assert_int_equal(sweep(f), 2);
+	assert_moved(f, ".git/worktrees/wt2/commondir");
+	assert_moved(f, ".git/worktrees/wt/commondir");
+}
+
+static void test_git_init_hostile(void **state)
+{
+	struct fixture *f = *state;
+
+	scan(f, protect_defaults);
+	sh(f, "git init -q . && git config core.fsmonitor ./x && "
+	      "echo x >.git/hooks/pre-commit && echo ../e >.git/commondir");
+	assert_int_equal(sweep(f), 3);
+	assert_moved(f, ".git/hooks");
+	assert_moved(f, ".git/config");
+	assert_moved(f, ".git/commondir");
+	sh(f, "git status");
+}
+
+static void test_git_second_name(void **state)
+{
+	struct fixture *f = *state;
+
+	scan(f, protect_defaults);
+	sh(f, "git init -q . && ln .git/config c");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".git/config");
+
+	/* one the user made himself: written through its other name */
+	sh(f, "echo x >.envrc && ln .envrc e");
+	protect_free(&f->p);
+	scan(f, protect_defaults);
+	assert_int_equal(sweep(f), 0);
+	sh(f, "sleep 0.02; echo evil >e");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".envrc");
+}
+
+static void test_git_as_link_or_file(void **state)
+{
+	struct fixture *f = *state;
+
+	scan(f, protect_defaults);
+	sh(f, "mkdir real && ln -s real .git && mkdir real/hooks && touch real/hooks/x");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".git");
+	assert_true(there(f, "real/hooks/x"));
+	protect_free(&f->p);
+	scan(f, protect_defaults);
+	sh(f, "echo 'gitdir: real' >.git");
+	assert_int_equal(sweep(f), 1);
+	assert_false(there(f, ".git"));
+}
+
+static void test_worktree_checkout(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q ../main && cd ../main && git config user.email a@b && "
+	      "git config user.name A && git commit -q --allow-empty -m x && "
+	      "rmdir ../ws && git worktree add -q ../ws 2>&1");
+	close(f->fd);
+	f->fd = open(f->ws, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	scan(f, protect_defaults);
+	assert_kind(f, ".git", PROTECT_RO);
+	assert_null(entry(f, ".git/config"));
+	sh(f, "echo x >f && git add f && git commit -qm f && git gc -q");
+	assert_int_equal(sweep(f), 0);
+	sh(f, "mkdir evil && echo 'gitdir: evil' >n && mv n .git");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".git");
+}
+
+static void test_gitdir_inside(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "mkdir store && git init -q --separate-git-dir store/g .");
+	scan(f, protect_defaults);
+	assert_kind(f, ".git", PROTECT_RO);
+	assert_kind(f, "store/g/config", PROTECT_RO);
+	assert_kind(f, "store/g", PROTECT_PIN);
+	assert_kind(f, "store", PROTECT_PIN);
+}
+
+static void test_parent_renamed(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q .");
+	scan(f, protect_defaults);
+	sh(f, "mv .git old && git init -q .");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".git");
+	sh(f, "mv old .git");
+	assert_int_equal(sweep(f), 0);
+	/* gone is told, once */
+	sh(f, "mv .git old");
+	assert_int_equal(sweep(f), 1);
+	assert_string_equal(f->path[0], ".git");
+	assert_string_equal(f->moved[0], "(gone)");
+}
+
+static void test_file_replaced(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q . && git config alias.x y && echo x >.envrc");
+	scan(f, protect_defaults);
+	sh(f, "rm .envrc && echo y >.envrc && git config core.pager evil");
+	assert_int_equal(sweep(f), 2);
+	assert_moved(f, ".envrc");
+	assert_moved(f, ".git/config");
+	/* a replaced config that can run nothing is left */
+	sh(f, "mv .git/config" AWAY " x && git config core.bare false");
+	protect_free(&f->p);
+	scan(f, protect_defaults);
+	sh(f, "git config user.name B");
+	assert_int_equal(sweep(f), 0);
+}
+
+static void test_swapped_for_link(void **state)
+{
+	struct fixture *f = *state;
+
+	/* a directory on the way becomes a link out of the workspace */
+	sh(f, "mkdir -p ../victim/fish .config; touch ../victim/fish/keep");
+	scan(f, protect_defaults);
+	sh(f, "rmdir .config && ln -s ../victim .config");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".config");
+	assert_true(there(f, "../victim/fish/keep"));
+	assert_false(there(f, "../victim/fish" AWAY));
+}
+
+static void test_links_restored(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "mkdir dot && echo x >dot/envrc && ln -s dot/envrc .envrc && "
+	      "ln -s ../outside .bashrc && ln -s later/zshrc .zshrc && "
+	      "ln -s \"$PWD/dot/abs\" .profile");
+	scan(f, protect_defaults);
+	assert_kind(f, ".envrc", PROTECT_SYMLINK);
+	assert_kind(f, "dot", PROTECT_PIN);
+	assert_kind(f, "dot/envrc", PROTECT_RO);
+	assert_kind(f, ".bashrc", PROTECT_SYMLINK);
+	assert_kind(f, "later/zshrc", PROTECT_ABSENT);
+	assert_kind(f, "dot/abs", PROTECT_ABSENT);
+	assert_int_equal(sweep(f), 0);
+	sh(f, "ln -sfn evil .envrc && rm .bashrc && mkdir later && touch later/zshrc dot/abs");
+	assert_int_equal(sweep(f), 4);
+	assert_moved(f, ".envrc");
+	assert_moved(f, "later/zshrc");
+	assert_moved(f, "dot/abs");
+	sh(f, "test $(readlink .envrc) = dot/envrc && test $(readlink .bashrc) = ../outside");
+}
+
+static void test_submodules(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q . && git init -q --bare .git/modules/a && "
+	      "git init -q --bare .git/modules/dir/b");
+	scan(f, protect_defaults);
+	assert_kind(f, ".git/modules/a/config", PROTECT_RO);
+	assert_kind(f, ".git/modules/dir/b/hooks", PROTECT_RO);
+	assert_kind(f, ".git/modules/dir", PROTECT_PIN);
+	assert_null(entry(f, ".git/modules/a/refs"));
+	assert_int_equal(sweep(f), 0);
+	sh(f, "git init -q --bare .git/modules/ok && git init -q --bare .git/modules/bad && "
+	      "git -C .git/modules/bad config core.fsmonitor x && "
+	      "echo x >.git/modules/a/commondir && mkdir e && ln -s ../../e .git/modules/l");
+	assert_int_equal(sweep(f), 3);
+	assert_moved(f, ".git/modules/bad/config");
+	assert_moved(f, ".git/modules/a/commondir");
+	assert_moved(f, ".git/modules/l");
+	assert_int_equal(sweep(f), 0);
+}
+
+/* A nested repository that the index names is entered by `git status`. */
+#define NEW_SUB(dir)                                                   \
+	"git init -q " dir " && git -C " dir " -c user.name=a -c user.email=a@b " \
+	"commit -q --allow-empty -m x && git add " dir " 2>/dev/null; "
+
+static void test_gitlinks(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q . && touch f && git add f; " NEW_SUB("old") "git -C old config alias.x y");
+	scan(f, protect_defaults);
+	assert_kind(f, "old/.git/config", PROTECT_RO);
+	assert_kind(f, "old/.git", PROTECT_PIN);
+	assert_kind(f, "old", PROTECT_PIN);
+	assert_int_equal(sweep(f), 0);
+	sh(f, NEW_SUB("good") NEW_SUB("deep/bad") NEW_SUB("gone")
+	      "git -C deep/bad config core.fsmonitor x; rm -rf gone; "
+	      "mkdir file evil && git update-index --add --cacheinfo "
+	      "160000,$(git -C good rev-parse HEAD),file; echo 'gitdir: ../evil' >file/.git; "
+	      "git status -s >/dev/null 2>&1; true");
+	assert_int_equal(sweep(f), 2);
+	assert_moved(f, "deep/bad/.git/config");
+	assert_moved(f, "file/.git");
+	assert_true(there(f, "good/.git/config"));
+}
+
+static void test_gitlinks_formats(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const how[] = {
+		"git update-index --index-version 4",
+		"git update-index --split-index",
+		"git update-index --index-version 2; git update-index --no-split-index",
+	};
+
+	for (size_t i = 0; i < 3; i++) {
+		sh(f, "rm -rf .git * && git init -q . && touch a ab abc abcd");
+		protect_free(&f->p);
+		scan(f, protect_defaults);
+		sh(f, "git add .; " NEW_SUB("abcde/sub") NEW_SUB("abcde/sub2")
+		      "git -C abcde/sub2 config core.pager x");
+		sh(f, how[i]);
+		assert_int_equal(sweep(f), 1);
+		assert_moved(f, "abcde/sub2/.git/config");
+	}
+	sh(f, "rm -rf .git * && git init -q --object-format=sha256 . && touch a ab");
+	protect_free(&f->p);
+	scan(f, protect_defaults);
+	sh(f, "git add .; git init -q --object-format=sha256 s && git -C s -c user.name=a "
+	      "-c user.email=a@b commit -q --allow-empty -m x && git add s 2>/dev/null; "
+	      "git -C s config core.pager x");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, "s/.git/config");
+	/* one that git might read otherwise is not left */
+	sh(f, "printf 'DIRC\\0\\0\\0\\2\\0\\0\\0\\11junk' >.git/index");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".git/index");
+}
+
+static void test_real_submodule(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q ../lib && git -C ../lib -c user.name=a -c user.email=a@b commit -q "
+	      "--allow-empty -m x && git init -q . && git -c protocol.file.allow=always "
+	      "submodule --quiet add ../lib dir/lib 2>&1");
+	scan(f, protect_defaults);
+	assert_kind(f, "dir/lib/.git", PROTECT_RO);
+	assert_kind(f, ".git/modules/dir/lib/config", PROTECT_RO);
+	assert_int_equal(sweep(f), 0);
+	sh(f, "rm dir/lib/.git && echo 'gitdir: ../../x' >dir/lib/.git");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, "dir/lib/.git");
+	/* made inside the run: kept when it leads into .git/modules */
+	sh(f, "mv dir/lib/.git" AWAY " y && echo 'gitdir: ../../.git/modules/dir/lib' >dir/lib/.git");
+	protect_free(&f->p);
+	sh(f, "mv dir/lib/.git z");
+	scan(f, protect_defaults);
+	sh(f, "mv z dir/lib/.git && git status");
+	assert_int_equal(sweep(f), 0);
+}
+
+static void test_bare_root(void **state)
+{
+	struct fixture *f = *state;
+
+	scan(f, protect_defaults);
+	sh(f, "touch HEAD config; mkdir hooks");
+	assert_int_equal(sweep(f), 0);
+	sh(f, "mkdir objects refs");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, "HEAD");
+	assert_true(there(f, "config"));
+	/* a workspace that is a bare repository keeps working */
+	sh(f, "rm -rf * && git init -q --bare .");
+	protect_free(&f->p);
+	scan(f, protect_defaults);
+	assert_kind(f, "config", PROTECT_RO);
+	assert_kind(f, "hooks", PROTECT_RO);
+	assert_null(entry(f, "HEAD"));
+	assert_int_equal(sweep(f), 0);
+}
+
+static void test_locked_directories(void **state)
+{
+	struct fixture *f = *state;
+	struct stat st;
+
+	scan(f, protect_defaults);
+	sh(f, "git init -q . && git config alias.x y && echo x >.envrc && "
+	      "chmod 0 .git && chmod 0500 .");
+	assert_int_equal(sweep(f), 2);
+	assert_int_equal(fstat(f->fd, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0500);
+	sh(f, "chmod 0700 . .git && test ! -e .envrc && test ! -e .git/config");
+
+	/* one that cannot be looked into before a run is closed whole */
+	if (geteuid() == 0)
+		return;
+	sh(f, "chmod 0 .git");
+	protect_free(&f->p);
+	scan(f, protect_defaults);
+	assert_kind(f, ".git", PROTECT_RO);
+	assert_null(entry(f, ".git/config"));
+}
+
+static int run_all(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_config_texts),
+		T(test_kinds_and_order),
+		T(test_bad_patterns),
+		T(test_absent_moved),
+		T(test_git_init_usable),
+		T(test_git_init_hostile),
+		T(test_git_second_name),
+		T(test_git_as_link_or_file),
+		T(test_worktree_checkout),
+		T(test_gitdir_inside),
+		T(test_parent_renamed),
+		T(test_file_replaced),
+		T(test_swapped_for_link),
+		T(test_links_restored),
+		T(test_submodules),
+		T(test_gitlinks),
+		T(test_gitlinks_formats),
+		T(test_real_submodule),
+		T(test_bare_root),
+		T(test_locked_directories),
+	};
+	return cmocka_run_group_tests_name("protect", tests, NULL, NULL);
+}
+
+int main(void)
+{
+	if (geteuid() == 0) {
+		pid_t pid = fork();
+		if (pid < 0)
+			return 1;
+		if (pid == 0) {
+			if (setgroups(0, NULL) || setresgid(65534, 65534, 65534) ||
+			    setresuid(65534, 65534, 65534))
+				_exit(1);
+			_exit(run_all() ? 1 : 0);
+		}
+		int st;
+		if (waitpid(pid, &st, 0) != pid || st)
+			return 1;
+	}
+	return run_all() ? 1 : 0;
+}

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# Runs inside tests/vm/run-v2.sh with -b cgtest and -x for systemd's manager:
+# a real user manager gives cgtest its scope.
+# shellcheck shell=sh
+cg=/sys/fs/cgroup
+manager=$cg/user@1000.service
+export XDG_RUNTIME_DIR=/run/user/1000
+
+# the directory says "booted with systemd", or the manager refuses to start
+mkdir -p $XDG_RUNTIME_DIR $manager /run/systemd/system
+chown 1000:1000 $XDG_RUNTIME_DIR $manager $manager/cgroup.procs \
+	$manager/cgroup.threads $manager/cgroup.subtree_control
+chmod 700 $XDG_RUNTIME_DIR
+echo 0123456789abcdef0123456789abcdef >/etc/machine-id
+
+sh -c "echo 0 >$manager/cgroup.procs
+	exec su user -s /bin/sh -c 'exec /lib/systemd/systemd --user --log-target=console --log-level=info --unit=basic.target'" \
+	>/tmp/manager.log 2>&1 &
+n=0
+while [ ! -S $XDG_RUNTIME_DIR/systemd/private ]; do
+	n=$((n + 1))
+	if [ $n -gt 200 ]; then
+		echo 'SKIP - the user manager did not come up:'
+		tail -n 20 /tmp/manager.log
+		exit 77
+	fi
+	sleep 0.1
+done
+sleep 1
+
+# a login session: another program is there, and a limit that a sibling group
+# would escape, so that only the manager can help
+mkdir $manager/session
+chown 1000:1000 $manager/session $manager/session/cgroup.procs
+echo 512M >$manager/session/memory.max
+sleep 60 &
+echo $! >$manager/session/cgroup.procs
+
+failed=0
+run() {
+	sh -c 'echo 0 >"$0/session/cgroup.procs" || exit 9
+		exec su user -s /bin/sh -c "exec $*"' $manager "$@" >/tmp/out 2>&1
+	code=$?
+	cat /tmp/out
+}
+echo '== not asked: nobody bothers the manager'
+run cgtest
+[ $code -eq 77 ] || failed=1
+echo '== asked'
+run cgtest --asked --need memory,pids,cpu
+[ $code -eq 0 ] || failed=1
+grep -q '(scope)' /tmp/out || failed=1
+sleep 2
+echo '== afterwards'
+left=$(find $manager -name 'brig-*')
+if [ -n "$left" ]; then
+	echo "FAILED: left: $left"
+	failed=1
+fi
+[ $failed -eq 0 ] || tail -n 30 /tmp/manager.log
+exit $failed

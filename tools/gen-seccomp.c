@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gen-seccomp ARCH: compiles the default filters when brig is built and
+ * prints them as C.  Runs on the build machine; ARCH is what brig is being
+ * built for ("x86_64", "aarch64").  A name that the table does not know, and
+ * a call of the table without a verdict, end the build here.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/seccomp_default.h"
+
+static void print_array(const char *name, const struct sock_filter *insns,
+			unsigned short len)
+{
+	printf("\nstatic const struct sock_filter %s[] = {\n", name);
+	for (unsigned i = 0; i < len; i++)
+		printf("\t{ 0x%02x, %u, %u, 0x%08x },\n", insns[i].code,
+		       insns[i].jt, insns[i].jf, insns[i].k);
+	printf("};\n");
+}
+
+static int print_filter(enum seccomp_arch arch, bool notify,
+			struct seccomp_default_policy *policy)
+{
+	const char *problem = "", *name = "";
+	struct sock_filter *insns = NULL;
+	unsigned short len = 0;
+
+	int r = seccomp_default_build(arch, notify, policy, &problem, &name);
+	if (r < 0) {
+		fprintf(stderr, "gen-seccomp: in seccomp_default.c, %s %s\n",
+			name, problem);
+		return r;
+	}
+	r = seccomp_bpf_compile(&policy->policy, &insns, &len);
+	if (r < 0) {
+		fprintf(stderr, "gen-seccomp: compiling: %s\n", strerror(-r));
+		return r;
+	}
+	print_array(notify ? "default_notify" : "default_plain", insns, len);
+	free(insns);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	enum seccomp_arch arch = argc == 2 ? seccomp_table_arch(argv[1]) :
+					     SECCOMP_ARCH_COUNT;
+	if (arch == SECCOMP_ARCH_COUNT) {
+		fprintf(stderr, "usage: gen-seccomp x86_64|aarch64\n");
+		return 2;
+	}
+	struct seccomp_default_policy *policy = calloc(1, sizeof *policy);
+	if (!policy)
+		return 1;
+
+	printf("/* Made by tools/gen-seccomp for %s from"
+	       " src/engine/seccomp_default.c. */\n", argv[1]);
+	/* Other architectures must not compile someone else's numbers in. */
+	printf("#ifndef __%s__\n#error \"these filters are for %s\"\n#endif\n",
+	       argv[1], argv[1]);
+	int r = print_filter(arch, false, policy);
+	if (r == 0)
+		r = print_filter(arch, true, policy);
+
+	printf("\nstatic const unsigned char refusal_errno[] = {");
+	for (size_t i = 0; i < policy->policy.ncalls; i++)
+		printf("%s%u,", i % 16 ? " " : "\n\t", policy->refusal[i]);
+	printf("\n};\n");
+	free(policy);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		perror("gen-seccomp: writing");
+		return 1;
+	}
+	return r < 0;
+}
