@@ -318,8 +318,8 @@ static void json_ratio(struct json *j, const char *key, const struct contestant 
 {
 	if (!to)
 		return;
-	json_key(j, key);
-	json_fixed(j, c->median / to->median, 3);
+	jw_key(j, key);
+	jw_fixed(j, c->median / to->median, 3);
 }
 
 static void print_json(void)
@@ -327,38 +327,38 @@ static void print_json(void)
 	cleanup_buf struct buf b = { 0 };
 	struct json j;
 
-	json_init(&j, &b);
-	json_object(&j);
-	json_key(&j, "v");
-	json_int(&j, 1);
-	json_key(&j, "label");
-	json_string(&j, opt.label);
-	json_key(&j, "rounds");
-	json_int(&j, opt.rounds);
-	json_key(&j, "pace_ms");
-	json_int(&j, opt.pace);
-	json_key(&j, "binds");
-	json_int(&j, opt.scaling ? opt.binds : 0);
-	json_key(&j, "results");
-	json_array(&j);
+	jw_init(&j, &b);
+	jw_object(&j);
+	jw_key(&j, "v");
+	jw_int(&j, 1);
+	jw_key(&j, "label");
+	jw_string(&j, opt.label);
+	jw_key(&j, "rounds");
+	jw_int(&j, opt.rounds);
+	jw_key(&j, "pace_ms");
+	jw_int(&j, opt.pace);
+	jw_key(&j, "binds");
+	jw_int(&j, opt.scaling ? opt.binds : 0);
+	jw_key(&j, "results");
+	jw_array(&j);
 	for (size_t k = 0; k < count; k++) {
 		const struct contestant *c = &list[k];
-		json_object(&j);
-		json_key(&j, "name");
-		json_string(&j, c->name);
-		json_key(&j, "median_ms");
-		json_fixed(&j, c->median, 4);
-		json_key(&j, "p95_ms");
-		json_fixed(&j, c->p95, 4);
-		json_key(&j, "min_ms");
-		json_fixed(&j, c->least, 4);
+		jw_object(&j);
+		jw_key(&j, "name");
+		jw_string(&j, c->name);
+		jw_key(&j, "median_ms");
+		jw_fixed(&j, c->median, 4);
+		jw_key(&j, "p95_ms");
+		jw_fixed(&j, c->p95, 4);
+		jw_key(&j, "min_ms");
+		jw_fixed(&j, c->least, 4);
 		json_ratio(&j, "to_bare", c, find("bare"));
 		json_ratio(&j, "to_bwrap", c, find("bwrap"));
 		json_ratio(&j, "to_one_bind", c, find(c->base));
-		json_end_object(&j);
+		jw_end_object(&j);
 	}
-	json_end_array(&j);
-	json_end_object(&j);
+	jw_end_array(&j);
+	jw_end_object(&j);
 	cleanup_free char *text = buf_take(&b, NULL);
 	if (!text)
 		die("no memory");

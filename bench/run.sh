@@ -4,14 +4,14 @@
 # ordinary user when root runs it.  Markdown on standard output:
 #   bench/run.sh >bench/results.md
 #
-# Environment: BRIG (build/brig), BENCH (build/bench, else compiled here),
+# Environment: BRIG (build/brig), BENCH (build/bench/bench, else compiled here),
 # FILTER (raw sock_filter array for "bwrap+seccomp"), ROUNDS, PACED_ROUNDS,
 # PACE (ms), BINDS, BENCH_USER (brigtest).
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 brig=${BRIG:-$top/build/brig}
-bench=${BENCH:-$top/build/bench}
+bench=${BENCH:-$top/build/bench/bench}
 filter=${FILTER:-}
 rounds=${ROUNDS:-300}
 paced_rounds=${PACED_ROUNDS:-60}

@@ -31,6 +31,12 @@ static inline int sys_openat2(int dirfd, const char *path, uint64_t flags,
 	return (int)syscall(SYS_openat2, dirfd, path, &how, sizeof how);
 }
 
+static inline int sys_renameat2(int from, const char *from_name, int to,
+				const char *to_name, unsigned flags)
+{
+	return (int)syscall(SYS_renameat2, from, from_name, to, to_name, flags);
+}
+
 static inline pid_t sys_clone3(struct clone_args *args)
 {
 	return (pid_t)syscall(SYS_clone3, args, sizeof *args);

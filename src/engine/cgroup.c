@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/stat.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -124,7 +126,7 @@ static bool is_whole_hierarchy(const char *point, uint64_t magic)
 	struct statx st;
 	struct mount_answer a;
 
-	if (statx(AT_FDCWD, point, AT_NO_AUTOMOUNT, ASK_STATX_UNIQUE_ID, &st) < 0 ||
+	if (syscall(SYS_statx, AT_FDCWD, point, AT_NO_AUTOMOUNT, ASK_STATX_UNIQUE_ID, &st) < 0 ||
 	    !(st.stx_mask & ASK_STATX_UNIQUE_ID) ||
 	    !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT))
 		return false;
@@ -251,6 +253,19 @@ void cgroup_init(struct cgroup *cg)
 	cg->leaf_bits = 0;
 	cg->why[0] = '\0';
 	cg->fix[0] = '\0';
+}
+
+bool cgroup_is_v1(void)
+{
+	char text[4096];
+	const char *path;
+	size_t len;
+	struct statfs fs;
+
+	if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == CG_MAGIC_V2)
+		return false; /* the usual machine: no need to read further */
+	return fd_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) > 0 &&
+	       cg_line_find(text, "memory", &path, &len);
 }
 
 int cgroup_prepare(struct cgroup *cg, const struct cgroup_want *want,

@@ -64,6 +64,11 @@ struct cgroup_usage {
 /* Marks *cg as empty (all descriptors -1). */
 void cgroup_init(struct cgroup *cg);
 
+/* True when this machine keeps its controllers in version 1 hierarchies: then
+ * a process enters its group by itself, at any time, and the groups need not
+ * exist before it is born. */
+bool cgroup_is_v1(void);
+
 /*
  * Makes a group named for id (letters, digits and "._-", at most 64) with the
  * wanted limits; *cg was cgroup_init()ed.  The child enters it: by

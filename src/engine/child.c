@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/keyctl.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -56,16 +55,6 @@ static void wait_for(const struct launch *l, enum wire_type type)
 		_exit(125);
 }
 
-static void enter_cgroups(const struct launch *l)
-{
-	/* Version 1: "0" in `tasks` moves the writer itself.  Unlike a pid in
-	 * cgroup.procs it takes no lock that waits for an RCU grace period. */
-	for (int i = 0; i < l->cg->n_task_fds; i++)
-		if (write(l->cg->task_fds[i], "0", 1) != 1)
-			child_fail(l, BRIG_E_CGROUP_FAILED, errno, "cgroup",
-				   "entering the control group");
-}
-
 static void take_ids(const struct launch *l)
 {
 	const struct spec *s = l->spec;
@@ -94,28 +83,15 @@ static void private_names(const struct launch *l)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "uts", "the host name");
 }
 
-static void loopback_up(const struct launch *l)
-{
-	struct ifreq ifr = { .ifr_name = "lo" };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "net", "loopback");
-	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
-	if (ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "net", "loopback");
-	close(fd);
-}
-
-static void set_limit(const struct launch *l, __rlimit_resource_t what,
+static void set_limit(const struct launch *l, int what,
 		      rlim_t value, const char *name)
 {
 	struct rlimit old, lim = { value, value };
 
-	if (getrlimit(what, &old) == 0 && old.rlim_max != RLIM_INFINITY &&
+	if (prlimit(0, what, NULL, &old) == 0 && old.rlim_max != RLIM_INFINITY &&
 	    value > old.rlim_max)
 		lim.rlim_cur = lim.rlim_max = old.rlim_max; /* tighter already */
-	if (setrlimit(what, &lim) < 0)
+	if (prlimit(0, what, &lim, NULL) < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "limits", name);
 }
 
@@ -178,6 +154,19 @@ static int store_init(const struct launch *l)
 	return fd;
 }
 
+/* Decimal without stdio; the buffer holds 11 digits. */
+static void put_number(char out[12], pid_t pid)
+{
+	char digits[12], *d = digits + 11;
+	unsigned v = (unsigned)pid;
+
+	*d = '\0';
+	do
+		*--d = (char)('0' + v % 10);
+	while ((v /= 10));
+	memcpy(out, d, strlen(d) + 1);
+}
+
 static void become_init(struct launch *l, int image)
 {
 	static char name[] = "brig-init";
@@ -202,29 +191,37 @@ void child_main(struct launch *l)
 	close(l->death_write);
 	close(l->ctl_supervisor);
 	close(l->status_read);
-	enter_cgroups(l);
+	/* Needs capabilities, which we have, but no mapped id, for which we
+	 * have to wait: so it starts now. */
+	if (l->spec->net == NET_NONE)
+		netns_start(l);
 	wait_for(l, WIRE_MAPPED);
 	take_ids(l);
 	private_names(l);
-	if (l->spec->net == NET_NONE && l->spec->loopback)
-		loopback_up(l);
 	int e = root_build(&l->root);
 	if (e < 0)
 		child_fail(l, l->root.code, -e, "mount", l->root.what);
 	if (l->spec->pty)
 		open_terminal(l);
 	int image = store_init(l);
-	e = root_enter(&l->root);
+	e = root_pivot(&l->root);
 	if (e < 0)
 		child_fail(l, l->root.code, -e, "mount", l->root.what);
 	set_limits(l);
+	if (l->spec->net == NET_NONE)
+		netns_join(l);
 
 	/* Shares our memory and is its only owner once we execute init: nothing
-	 * is copied.  The namespace's first child is pid 2. */
+	 * is copied.  It confines itself while we go on. */
 	pid_t job = clone(job_main, job_stack + sizeof job_stack,
 			  CLONE_VM | SIGCHLD, l);
 	if (job < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone", "the command's process");
+	put_number(l->job_arg, job);
+	/* Before init reports itself ready, and so before any release. */
+	e = root_detach(&l->root);
+	if (e < 0)
+		child_fail(l, l->root.code, -e, "mount", l->root.what);
 	become_init(l, image);
 	_exit(125);
 }

@@ -92,6 +92,14 @@ static bool one_id_map(int proc, const char *file)
 	       text[used] == '\0' && count == 1 && out != 0;
 }
 
+void evidence_read_own(struct evidence *ev)
+{
+	cleanup_close int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	for (int i = 0; self >= 0 && i < EV_NS_COUNT; i++)
+		ev->ns_host[i] = ns_inode(self, evidence_ns_names[i]);
+}
+
 int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err)
 {
 	char path[32];
@@ -99,8 +107,7 @@ int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err)
 
 	snprintf(path, sizeof path, "/proc/%d", (int)pid);
 	cleanup_close int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	cleanup_close int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (proc < 0 || self < 0) {
+	if (proc < 0) {
 		int e = errno;
 		err_set(err, BRIG_E_SETUP_FAILED, e, "evidence", "%s", path);
 		err_fix(err, "brig needs /proc mounted where it runs");
@@ -110,10 +117,8 @@ int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err)
 	if (r < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence",
 			       "%s/status", path);
-	for (int i = 0; i < EV_NS_COUNT; i++) {
+	for (int i = 0; i < EV_NS_COUNT; i++)
 		ev->ns[i] = ns_inode(proc, evidence_ns_names[i]);
-		ev->ns_host[i] = ns_inode(self, evidence_ns_names[i]);
-	}
 	ev->uid_ok = one_id_map(proc, "uid_map") && one_id_map(proc, "gid_map") &&
 		     ev->uid_host != 0;
 	ev->root_ok = fstatat(proc, "root/.", &theirs, 0) == 0 &&

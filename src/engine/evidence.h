@@ -37,6 +37,9 @@ struct evidence {
 /* Namespace file names, indexed as ns[]. */
 extern const char *const evidence_ns_names[EV_NS_COUNT];
 
+/* The supervisor's own namespaces, to compare with; any time before. */
+void evidence_read_own(struct evidence *ev);
+
 /* Reads everything about pid.  0 or -errno with err when something needed
  * could not be read at all. */
 int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err);

@@ -26,6 +26,42 @@
 #define CLOSE_RANGE_CLOEXEC (1U << 2)
 #endif
 
+/*
+ * Waits for the limits and enters the control groups.  Version 1: "0" in
+ * `tasks` moves the writer itself; unlike a pid in cgroup.procs it takes no
+ * lock that waits for an RCU grace period.  Version 2: we were born inside.
+ */
+static void enter_cgroups(const struct launch *l)
+{
+	struct wire w;
+	struct iovec iov = { &w, sizeof w };
+	union {
+		struct cmsghdr h;
+		char space[CMSG_SPACE(CG_MAX_DIRS * sizeof(int))];
+	} ctl;
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
+			    .msg_control = ctl.space,
+			    .msg_controllen = sizeof ctl.space };
+	ssize_t n;
+
+	do
+		n = recvmsg(l->ctl_child, &m, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)sizeof w || w.type != WIRE_LIMITS)
+		_exit(125);
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	size_t count = c && c->cmsg_type == SCM_RIGHTS ?
+			       (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+	for (size_t i = 0; i < count; i++) {
+		int fd;
+		memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+		if (write(fd, "0", 1) != 1)
+			child_fail(l, BRIG_E_CGROUP_FAILED, errno, "cgroup",
+				   "entering the control group");
+		close(fd);
+	}
+}
+
 static void take_stdio(const struct launch *l)
 {
 	/* A session of its own: no controlling terminal of the caller, so that
@@ -193,6 +229,7 @@ int job_main(void *arg)
 	struct wire ready = { .type = WIRE_READY }, go;
 	ssize_t n;
 
+	enter_cgroups(l);
 	take_stdio(l);
 	enter_directory(l);
 	default_signals();

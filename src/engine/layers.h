@@ -38,6 +38,11 @@ enum layer {
 	 LAYER_BIT(LAYER_CAPS) | LAYER_BIT(LAYER_NO_NEW_PRIVS) |              \
 	 LAYER_BIT(LAYER_SECCOMP) | LAYER_BIT(LAYER_LANDLOCK))
 
+/* Layers that limits give. */
+#define LAYERS_LIMITS                                          \
+	(LAYER_BIT(LAYER_MEMORY) | LAYER_BIT(LAYER_PIDS) |     \
+	 LAYER_BIT(LAYER_CPU))
+
 /* The name used in JSON and in --require. */
 const char *layer_name(enum layer l);
 /* One line for people. */

@@ -296,8 +296,7 @@ int plan_build(struct plan *p, const struct spec *s, struct brig_error *err)
 	if (r < 0)
 		goto fail;
 	p->clone_flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
-			 CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP |
-			 (s->net == NET_NONE ? CLONE_NEWNET : 0);
+			 CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 
 	/* One rule lets everything in the tree be read and executed: the tree
 	 * holds only what the policy shows.  Writing is granted by name. */

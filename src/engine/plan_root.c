@@ -48,12 +48,10 @@ void plan_system(struct planner *pl)
  * real ones name people and other machines.
  */
 static const char *const etc_shared[] = {
-	"ld.so.cache", "alternatives", "ssl/certs", "ssl/openssl.cnf",
-	"ca-certificates", "pki/tls/certs", "pki/ca-trust", "crypto-policies",
-	"localtime", "os-release", "debian_version", "services", "protocols",
-	"mime.types", "magic", "inputrc", "terminfo", "fonts", "perl",
-	"python3", "python3.11", "python3.12", "python3.13",
-	"java-11-openjdk", "java-17-openjdk", "java-21-openjdk",
+	"ld.so.cache", "alternatives", "ssl/certs", "ssl/openssl.cnf", "pki",
+	"crypto-policies", "localtime", "os-release", "services", "protocols",
+	"mime.types", "fonts", "java-11-openjdk", "java-17-openjdk",
+	"java-21-openjdk",
 };
 /* Only with the host's network. */
 static const char *const etc_network[] = { "resolv.conf", "gai.conf" };
@@ -107,12 +105,10 @@ void plan_etc(struct planner *pl)
 	plan_file(pl, "/etc/hosts",
 		  str_fmt("127.0.0.1 localhost %s\n::1 localhost\n",
 			  pl->p->hostname), 0444);
-	plan_file(pl, "/etc/hostname", str_fmt("%s\n", pl->p->hostname), 0444);
 	plan_file(pl, "/etc/nsswitch.conf",
 		  strdup("passwd: files\ngroup: files\nshadow: files\n"
 			 "hosts: files dns\nnetworks: files\nservices: files\n"
 			 "protocols: files\n"), 0444);
-	plan_file(pl, "/etc/shells", strdup("/bin/sh\n/bin/bash\n"), 0444);
 	for (size_t i = 0; i < ARRAY_LEN(etc_shared); i++)
 		etc_one(pl, etc_shared[i]);
 	if (s->net == NET_HOST)
@@ -166,11 +162,9 @@ void plan_dev(struct planner *pl)
  * descriptor on a procfs nobody else can see yet).
  */
 static const char *const proc_masked[] = {
-	"/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug",
-	"/proc/latency_stats", "/proc/scsi", "/proc/acpi", "/proc/asound",
-	"/proc/sysrq-trigger", "/proc/kallsyms", "/proc/kpagecount",
-	"/proc/kpageflags", "/proc/kpagecgroup", "/proc/vmallocinfo",
-	"/proc/iomem", "/proc/ioports", "/proc/modules", "/proc/kmsg",
+	"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore",
+	"/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
+	"/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats",
 };
 static const char *const proc_read_only[] = {
 	"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",

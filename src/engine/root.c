@@ -5,25 +5,25 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/mountapi.h"
 #include "base/str.h"
 #include "base/sys.h"
 
 enum root_api root_probe_api(void)
 {
 	/* Each call fails on purpose; ENOSYS is the only answer that counts. */
-	if ((open_tree(-1, "", 0) < 0 && errno == ENOSYS) ||
-	    (move_mount(-1, "", -1, "", 0) < 0 && errno == ENOSYS) ||
-	    (fsopen(NULL, 0) < 0 && errno == ENOSYS) ||
-	    (fsmount(-1, 0, 0) < 0 && errno == ENOSYS) ||
-	    (fsconfig(-1, 0, NULL, NULL, 0) < 0 && errno == ENOSYS) ||
-	    (mount_setattr(-1, "", 0, NULL, 0) < 0 && errno == ENOSYS))
+	if ((sys_open_tree(-1, "", 0) < 0 && errno == ENOSYS) ||
+	    (sys_move_mount(-1, "", -1, "", 0) < 0 && errno == ENOSYS) ||
+	    (sys_fsopen(NULL, 0) < 0 && errno == ENOSYS) ||
+	    (sys_fsmount(-1, 0, 0) < 0 && errno == ENOSYS) ||
+	    (sys_fsconfig(-1, 0, NULL, NULL) < 0 && errno == ENOSYS) ||
+	    (sys_mount_setattr(-1, "", 0, NULL, 0) < 0 && errno == ENOSYS))
 		return ROOT_API_CLASSIC;
 	return ROOT_API_NEW;
 }
@@ -99,31 +99,22 @@ int root_make_node(struct root *r, const struct plan_op *op)
 int root_target(struct root *r, const struct plan_op *op)
 {
 	const char *path = rel(op->dst);
-	bool made = false;
+	int made = 0;
 
-	for (;;) {
-		int fd = sys_openat2(r->rootfd, path, O_PATH | O_CLOEXEC,
-				     RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
-					     RESOLVE_BENEATH);
-		if (fd >= 0)
-			return fd;
-		int e = errno;
-		if (e == ENOENT && (op->flags & OPF_OPTIONAL))
-			return -ENOENT;
-		if (e != ENOENT || made || !(op->flags & OPF_MKPOINT))
-			return root_fail(r, BRIG_E_MOUNT_FAILED, e, op->dst);
-		made = true;
-		if (op->flags & OPF_DIR) {
-			if (mkdirat(r->rootfd, path, 0755) < 0)
-				return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
-		} else {
-			fd = openat(r->rootfd, path,
-				    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-			if (fd < 0)
-				return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
-			close(fd);
-		}
-	}
+	if ((op->flags & OPF_MKPOINT) && (op->flags & OPF_DIR))
+		made = mkdirat(r->rootfd, path, 0755);
+	else if (op->flags & OPF_MKPOINT)
+		made = mknodat(r->rootfd, path, S_IFREG | 0444, 0);
+	if (made < 0 && errno != EEXIST)
+		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
+	int fd = sys_openat2(r->rootfd, path, O_PATH | O_CLOEXEC,
+			     RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
+				     RESOLVE_BENEATH);
+	if (fd >= 0)
+		return fd;
+	if (errno == ENOENT && (op->flags & OPF_OPTIONAL))
+		return -ENOENT;
+	return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
 }
 
 int root_check_identity(struct root *r, const struct plan_op *op, int fd)
@@ -156,10 +147,10 @@ static uint64_t attrs_of(const struct plan_op *op)
 
 static int set_attrs(int fd, uint64_t set, bool recursive)
 {
-	struct mount_attr a = { .attr_set = set };
+	struct mnt_attr a = { .attr_set = set };
 	unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0);
 
-	return mount_setattr(fd, "", flags, &a, sizeof a) < 0 ? -errno : 0;
+	return sys_mount_setattr(fd, "", flags, &a, sizeof a) < 0 ? -errno : 0;
 }
 
 /* Clones one source of the host as a detached tree with its final flags. */
@@ -169,7 +160,7 @@ static int clone_source(struct root *r, size_t i)
 
 	/* Recursive always: a clone that would uncover what is below a mount
 	 * is refused by the kernel in a user namespace. */
-	int fd = open_tree(AT_FDCWD, op->src,
+	int fd = sys_open_tree(AT_FDCWD, op->src,
 			   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
 				   AT_SYMLINK_NOFOLLOW | AT_RECURSIVE);
 	if (fd < 0)
@@ -190,15 +181,15 @@ struct fsopt {
 static int make_fs(const char *type, const struct fsopt *opt, size_t n,
 		   unsigned attrs)
 {
-	cleanup_close int fs = fsopen(type, FSOPEN_CLOEXEC);
+	cleanup_close int fs = sys_fsopen(type, FSOPEN_CLOEXEC);
 	if (fs < 0)
 		return -errno;
 	for (size_t i = 0; i < n; i++)
-		if (fsconfig(fs, FSCONFIG_SET_STRING, opt[i].key, opt[i].value, 0) < 0)
+		if (sys_fsconfig(fs, FSCONFIG_SET_STRING, opt[i].key, opt[i].value) < 0)
 			return -errno;
-	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+	if (sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
 		return -errno;
-	int fd = fsmount(fs, FSMOUNT_CLOEXEC, attrs);
+	int fd = sys_fsmount(fs, FSMOUNT_CLOEXEC, attrs);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -207,7 +198,7 @@ static int attach(int tree, int at, const char *path)
 	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH |
 			 (*path ? 0 : MOVE_MOUNT_T_EMPTY_PATH);
 
-	return move_mount(tree, "", at, path, flags) < 0 ? -errno : 0;
+	return sys_move_mount(tree, "", at, path, flags) < 0 ? -errno : 0;
 }
 
 /* Number → decimal text without stdio. */
@@ -279,12 +270,12 @@ static int tree_for(struct root *r, size_t i, int target)
 		    /* the umask may have cut the sticky, shared mode */
 		    fchmodat(r->scratchfd, op->src, op->mode, 0) < 0)
 			return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
-		fd = open_tree(r->scratchfd, op->src, clone);
+		fd = sys_open_tree(r->scratchfd, op->src, clone);
 		break;
 	case OP_MASK:
 		if (fstat(target, &st) < 0)
 			return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
-		fd = open_tree(r->scratchfd,
+		fd = sys_open_tree(r->scratchfd,
 			       S_ISDIR(st.st_mode) ? "empty" : "empty-file", clone);
 		attrs |= MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC;
 		break;
@@ -295,7 +286,7 @@ static int tree_for(struct root *r, size_t i, int target)
 		fd = root_check_identity(r, op, target);
 		if (fd < 0)
 			return fd;
-		fd = open_tree(target, "", clone | AT_EMPTY_PATH | AT_RECURSIVE);
+		fd = sys_open_tree(target, "", clone | AT_EMPTY_PATH | AT_RECURSIVE);
 		break;
 	default:
 		return root_fail(r, BRIG_E_INTERNAL, EINVAL, op->dst);
@@ -334,8 +325,8 @@ int root_build(struct root *r)
 		return root_build_classic(r);
 
 	/* Nothing the host mounts later may appear inside. */
-	struct mount_attr priv = { .propagation = MS_PRIVATE };
-	if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &priv, sizeof priv) < 0)
+	struct mnt_attr priv = { .propagation = MS_PRIVATE };
+	if (sys_mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &priv, sizeof priv) < 0)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "making / private");
 	int e = 0;
 	for (size_t i = 0; i < r->plan->n_ops && e == 0; i++)
@@ -352,12 +343,19 @@ int root_build(struct root *r)
 	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, "/ read-only") : 0;
 }
 
-int root_enter(struct root *r)
+int root_pivot(struct root *r)
 {
 	/* With "." for both, the old root ends up stacked on the new one, needs
-	 * no directory of its own, and is reached and detached through ".". */
-	if (fchdir(r->rootfd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
-	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+	 * no directory of its own, and is reached and detached through ".".
+	 * "/" and every absolute path already mean the new tree. */
+	if (fchdir(r->rootfd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "entering the new root");
+	return 0;
+}
+
+int root_detach(struct root *r)
+{
+	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "leaving the old root");
 	return 0;
 }

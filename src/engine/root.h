@@ -37,8 +37,10 @@ int root_prepare_idmapped(struct root *r, struct brig_error *err);
 /* Inside: builds the tree and attaches it; the old root is still there.
  * -errno with r->what and r->code. */
 int root_build(struct root *r);
-/* Inside: makes it the root and detaches the old one.  -errno. */
-int root_enter(struct root *r);
+/* Inside: makes it the root; the old one hangs on top of it at ".".  -errno. */
+int root_pivot(struct root *r);
+/* Inside, in the process that pivoted: detaches the old root.  -errno. */
+int root_detach(struct root *r);
 
 /* Shared by the two executors. */
 int root_fail(struct root *r, enum brig_code code, int errnum, const char *what);

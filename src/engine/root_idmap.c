@@ -11,13 +11,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/mountapi.h"
 #include "base/str.h"
 #include "engine/root.h"
 
@@ -66,18 +66,18 @@ static int map_namespace(const struct spec *s, uid_t uid, gid_t gid)
 
 static int idmapped_tree(const struct spec_bind *b, int userns)
 {
-	cleanup_close int fd = open_tree(AT_FDCWD, b->src,
+	cleanup_close int fd = sys_open_tree(AT_FDCWD, b->src,
 					 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
 						 AT_SYMLINK_NOFOLLOW | AT_RECURSIVE);
 	if (fd < 0)
 		return -errno;
-	struct mount_attr a = {
+	struct mnt_attr a = {
 		.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
 			    (b->writable ? 0 : MOUNT_ATTR_RDONLY),
 		.propagation = MS_PRIVATE,
 		.userns_fd = (unsigned)userns,
 	};
-	if (mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof a) < 0)
+	if (sys_mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof a) < 0)
 		return -errno;
 	return take_fd(&fd);
 }

@@ -67,7 +67,7 @@ static int make_channels(struct run *r, struct brig_error *err)
 	}
 	snprintf(l->status_arg, sizeof l->status_arg, "%d", l->status_write);
 	snprintf(l->death_arg, sizeof l->death_arg, "%d", l->death_read);
-	snprintf(l->job_arg, sizeof l->job_arg, "2");
+	
 	return 0;
 fail:
 	return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "descriptors");
@@ -92,6 +92,16 @@ static int prepare_limits(struct run *r, struct brig_error *err)
 				    .pids = s->limits.pids,
 				    .cpu_milli = s->limits.cpu_milli };
 
+	if (r->l.nproc)
+		want.pids = 0;
+	/* Version 1 groups are not delegated to ordinary users; looking for an
+	 * exception is worth the time only when somebody asks. */
+	if (r->late_limits && !s->as_root && !(s->required & LAYERS_LIMITS)) {
+		snprintf(r->cg.why, sizeof r->cg.why,
+			 "version 1 control groups are not delegated to ordinary users");
+		return 0;
+	}
+
 	if (s->asked & LAYER_BIT(LAYER_MEMORY))
 		want.asked |= CG_MEMORY;
 	if (s->asked & LAYER_BIT(LAYER_CPU))
@@ -99,19 +109,19 @@ static int prepare_limits(struct run *r, struct brig_error *err)
 	int e = cgroup_prepare(&r->cg, &want, s->id, err);
 	if (e < 0)
 		return e;
-	/* Since Linux 5.14 RLIMIT_NPROC counts per user namespace: exact for a
-	 * namespace with one id, with no control group at all. */
-	if (s->limits.pids && !(r->cg.enforced & CG_PIDS) && kernel_at_least(5, 14))
+	if (!r->late_limits && !(r->cg.enforced & CG_PIDS) && kernel_at_least(5, 14))
 		r->l.nproc = s->limits.pids;
 	static const struct {
 		enum layer layer;
 		unsigned bit;
 		const char *option;
 	} need[] = { { LAYER_MEMORY, CG_MEMORY, "memory" },
-		     { LAYER_CPU, CG_CPU, "cpus" } };
+		     { LAYER_CPU, CG_CPU, "cpus" },
+		     { LAYER_PIDS, CG_PIDS, "pids" } };
 	for (size_t i = 0; i < ARRAY_LEN(need); i++) {
 		if (!(s->required & LAYER_BIT(need[i].layer)) ||
-		    (r->cg.enforced & need[i].bit))
+		    (r->cg.enforced & need[i].bit) ||
+		    (need[i].bit == CG_PIDS && r->l.nproc))
 			continue;
 		err_set(err, BRIG_E_LIMIT_UNENFORCEABLE, 0, "cgroup",
 			"--%s cannot be enforced here: %s", need[i].option,
@@ -161,6 +171,32 @@ static int map_ids(struct run *r, struct brig_error *err)
 	return e < 0 ? diagnose_idmap(-e, err) : 0;
 }
 
+/* Tells the job that its groups exist; version 1 hands over `tasks` files. */
+static int send_limits(struct run *r, struct brig_error *err)
+{
+	struct wire w = { .type = WIRE_LIMITS };
+	struct iovec iov = { &w, sizeof w };
+	union {
+		struct cmsghdr h;
+		char space[CMSG_SPACE(CG_MAX_DIRS * sizeof(int))];
+	} ctl = { 0 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	size_t size = (size_t)r->cg.n_task_fds * sizeof(int);
+
+	if (size) {
+		m.msg_control = ctl.space;
+		m.msg_controllen = CMSG_SPACE(size);
+		ctl.h.cmsg_level = SOL_SOCKET;
+		ctl.h.cmsg_type = SCM_RIGHTS;
+		ctl.h.cmsg_len = CMSG_LEN(size);
+		memcpy(CMSG_DATA(&ctl.h), r->cg.task_fds, size);
+	}
+	if (sendmsg(r->l.ctl_supervisor, &m, MSG_NOSIGNAL) < 0 && errno != EPIPE)
+		return err_set(err, BRIG_E_SETUP_FAILED, errno, "cgroup",
+			       "handing over the limits");
+	return 0; /* a child that is gone has said why, in the socket */
+}
+
 static int start(struct run *r, struct brig_error *err)
 {
 	struct launch *l = &r->l;
@@ -189,6 +225,7 @@ static int start(struct run *r, struct brig_error *err)
 	fd_close(&l->death_read);
 	fd_close(&l->stdio[1]);
 	fd_close(&l->stdio[2]);
+	/* in the shared socket buffer until it is needed: wakes nobody */
 	int e = custodian_watch(&r->cust, pidfd);
 	if (e < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -e, "clone", "the custodian");
@@ -198,7 +235,14 @@ static int start(struct run *r, struct brig_error *err)
 	const struct wire go = { .type = WIRE_MAPPED };
 	if (send(l->ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go)
 		return err_set(err, BRIG_E_SETUP_FAILED, errno, "clone", "the child died");
-	return 0;
+	/* While the child builds, what does not depend on it. */
+	evidence_read_own(&r->res->evidence);
+	if (r->late_limits) {
+		e = prepare_limits(r, err);
+		if (e < 0)
+			return e;
+	}
+	return send_limits(r, err);
 }
 
 static void block_signals(struct run *r)
@@ -224,7 +268,6 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 
 	l->plan = plan;
 	l->spec = plan->spec;
-	l->cg = &r->cg;
 	if (root_prepare(&l->root, plan) < 0 || prepare_script_argv(l) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the root tree");
 	block_signals(r);
@@ -236,9 +279,22 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 				plan->spec->workspace.fd);
 	if (e < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, -e, "prepare", "the custodian");
-	e = prepare_limits(r, err);
-	if (e < 0)
-		return e;
+	r->late_limits = cgroup_is_v1();
+	if (r->late_limits) {
+		/* Decided before the child exists, as it sets the limit itself.
+		 * Since Linux 5.14 RLIMIT_NPROC counts per user namespace: exact
+		 * for one with a single id.  A third version 1 hierarchy is made
+		 * only when root asks for the limit by name, and so wants the
+		 * group's counter of refused forks. */
+		const struct spec *s = plan->spec;
+		bool group = s->as_root && (s->asked & LAYER_BIT(LAYER_PIDS));
+		if (s->limits.pids && !group && kernel_at_least(5, 14))
+			l->nproc = s->limits.pids;
+	} else {
+		e = prepare_limits(r, err);
+		if (e < 0)
+			return e;
+	}
 	e = root_prepare_idmapped(&l->root, err);
 	if (e < 0)
 		return e;

@@ -15,6 +15,7 @@ enum { DENY_MAX_CALL = 600 };
 struct run {
 	struct launch l;
 	struct cgroup cg;
+	bool late_limits; /* version 1: groups are made while the child builds */
 	struct custodian cust;
 	struct brig_result *res;
 

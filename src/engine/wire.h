@@ -13,6 +13,8 @@
 
 enum wire_type {
 	WIRE_MAPPED = 1, /* supervisor → child: ids are mapped, go on */
+	WIRE_LIMITS,     /* supervisor → job: control groups are made (v1: their
+			    `tasks` files attached), enter them */
 	WIRE_PTY,        /* child → supervisor: the terminal's master, one descriptor */
 	WIRE_READY,      /* job → supervisor: confined and waiting; listener attached */
 	WIRE_GO,         /* supervisor → job: evidence is in, execute */

@@ -19,11 +19,11 @@
 /* What may nevertheless stay at a path that was absent (see gitsafe.h): a
  * repository made inside the sandbox has to be usable afterwards. */
 enum protect_check {
-	PROTECT_CHECK_NONE,       /* nothing may stay */
-	PROTECT_CHECK_GIT_CONFIG, /* a git config that can run nothing */
-	PROTECT_CHECK_GIT_HOOKS,  /* a directory of *.sample files */
+	PROTECT_CHECK_NONE,          /* nothing may stay */
+	PROTECT_CHECK_GIT_CONFIG,    /* a git config that can run nothing */
+	PROTECT_CHECK_GIT_HOOKS,     /* a directory of *.sample files */
 	PROTECT_CHECK_GIT_COMMONDIR, /* of a linked worktree, naming its own repository */
-	PROTECT_CHECK_GIT_BARE,   /* HEAD, while it makes no repository of its directory */
+	PROTECT_CHECK_GIT_BARE,      /* HEAD, while it makes no repository of its directory */
 };
 
 enum protect_kind {

@@ -490,8 +490,13 @@ static void sweep_index(struct sweep *s, int tree_fd, int git_fd, const char *na
 	struct tree t = { .s = s, .fd = tree_fd, .depth = depth };
 	size_t len = s->len;
 	cleanup_close int fd = protect_open_forced(git_fd, name, O_RDONLY | O_NONBLOCK);
-	int r = fd == -ENOENT ? 0 : fd < 0 ? -EBADMSG : gitindex_links(fd, sweep_one_link, &t);
+	struct stat st;
+	int r = -EBADMSG;
 
+	if (fd == -ENOENT)
+		r = 0;
+	else if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		r = gitindex_links(fd, sweep_one_link, &t);
 	/* What we cannot read, git may read its own way.  Git makes a new
 	 * index from the last commit (git reset). */
 	if (r == -EBADMSG && path_push(s, ".git") && path_push(s, name))

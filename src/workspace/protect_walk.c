@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/sys.h"
 #include "workspace/protect_walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h> /* renameat2 and RENAME_NOREPLACE only */
-#include <string.h>
+#include <linux/fs.h> /* RENAME_NOREPLACE */
+#include <stdio.h>    /* renameat */
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,10 +23,6 @@ int protect_open(int dirfd, const char *path, int flags)
 	do
 		fd = syscall(SYS_openat2, dirfd, path, &how, sizeof how);
 	while (fd < 0 && (errno == EINTR || errno == EAGAIN));
-	if (fd < 0 && errno == ENOSYS && !strchr(path, '/') && strcmp(path, ".."))
-		/* brig inside a container whose filter hides openat2: for a
-		 * single name O_NOFOLLOW promises the same */
-		fd = openat(dirfd, path, flags | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : (int)fd;
 }
 
@@ -82,7 +79,7 @@ int protect_open_forced(int dfd, const char *name, int flags)
 
 static int rename_name(int dfd, const char *from, const char *to)
 {
-	if (renameat2(dfd, from, dfd, to, RENAME_NOREPLACE) == 0)
+	if (sys_renameat2(dfd, from, dfd, to, RENAME_NOREPLACE) == 0)
 		return 0;
 	if (errno == EINVAL) {
 		/* a file system without the flag; nobody else is at work in

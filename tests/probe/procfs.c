@@ -112,7 +112,7 @@ static int pid1_kill(int argc, char **argv)
 static int masked(int argc, char **argv)
 {
 	static const char *const files[] = {
-		"/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/timer_list",
+		"/proc/kcore", "/proc/keys", "/proc/timer_list",
 		"/proc/sched_debug", "/proc/latency_stats", "/proc/timer_stats",
 		"/proc/kmsg", "/proc/kpagecount", "/proc/kpageflags",
 		"/proc/kpagecgroup", "/proc/vmallocinfo", "/proc/slabinfo",
@@ -158,7 +158,7 @@ static int kernel_writes(int argc, char **argv)
 		"/proc/sys/net/ipv4/ip_forward", "/proc/sys/user/max_user_namespaces",
 		"/proc/irq/0/smp_affinity", "/proc/mtrr", "/proc/acpi/wakeup",
 		"/proc/self/uid_map", "/proc/self/gid_map", "/proc/1/oom_score_adj",
-		"/proc/1/uid_map", "/proc/1/attr/current",
+		"/proc/1/uid_map", "/proc/1/setgroups",
 		"/sys/kernel/uevent_helper", "/sys/power/state",
 		"/sys/fs/cgroup/release_agent", "/sys/fs/cgroup/cgroup.procs",
 		"/sys/kernel/mm/transparent_hugepage/enabled",

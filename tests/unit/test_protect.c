@@ -496,6 +496,9 @@ static void test_gitlinks_formats(void **state)
 	sh(f, "printf 'DIRC\\0\\0\\0\\2\\0\\0\\0\\11junk' >.git/index");
 	assert_int_equal(sweep(f), 1);
 	assert_moved(f, ".git/index");
+	sh(f, "rm .git/index*; mkfifo .git/index");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".git/index");
 }
 
 static void test_real_submodule(void **state)

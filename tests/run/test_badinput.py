@@ -1,0 +1,508 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong input: one clear line, the right code, nothing run, nothing left."""
+import json
+import os
+import socket
+import subprocess
+import time
+
+import pytest
+
+from conftest import BRIG, ESC, IS_ROOT
+
+
+@pytest.fixture(autouse=True)
+def quiet(request):
+    """No marker, no file in the workspace, no mount on the host."""
+    with open("/proc/self/mountinfo") as f:
+        before = f.read()
+    yield
+    with open("/proc/self/mountinfo") as f:
+        assert f.read() == before
+
+
+def bad(who, opts, code, name, *words, **kw):
+    """Refused, with and without --json, and the command never ran."""
+    left = sorted(os.listdir(who.ws))
+    given = [] if kw.pop("own_workspace", False) else ["--workspace", who.ws]
+    for extra in ([], ["--json"]):
+        r = who.brig("run", *extra, *given, *opts, "--", *who.ran_marker(), **kw)
+        r.refused(code, name, *words)
+        assert "RAN" not in r.out
+        assert not who.marker.exists()
+        if code == 125 and r.json:
+            assert r.json["ran"] is False
+            assert not name or r.json["error"]["code"] == name
+    assert sorted(os.listdir(who.ws)) == left
+    return r
+
+
+# -- the command line ---------------------------------------------------------
+
+def test_unknown_option_suggests(who):
+    bad(who, ["--memroy", "64M"], 2, None, "memroy", "unknown option", "did you mean --memory?")
+    bad(who, ["--time-out=1"], 2, None, "time-out", "did you mean --timeout?")
+    bad(who, ["--zzzzzz"], 2, None, "zzzzzz", "see brig help run")
+    bad(who, ["-x"], 2, None, "-x", "unknown option", "after --")
+    bad(who, ["--" + "x" * 5000], 2, None, "unknown option")
+
+
+def test_unknown_verb(who):
+    r = who.brig("rnu", "--", *who.ran_marker())
+    r.refused(2, None, "no verb 'rnu'", "brig help")
+    assert not who.marker.exists()
+
+
+@pytest.mark.parametrize("option", ["workspace", "ro", "memory", "timeout", "env-fd", "require",
+                                    "seccomp", "name", "net"])
+def test_missing_value(who, option):
+    r = who.brig("run", "--" + option)
+    r.refused(2, None, option, "needs a value")
+
+
+@pytest.mark.parametrize("option", ["workspace", "at", "cwd", "ro", "rw", "mask", "env", "seccomp",
+                                    "name", "protect", "memory", "pids", "timeout", "net", "require"])
+def test_empty_value(who, option):
+    bad(who, ["--%s=" % option], 2, "BAD_VALUE", "--" + option)
+
+
+def test_flag_with_a_value(who):
+    bad(who, ["--pty=yes"], 2, None, "pty", "takes no value")
+
+
+def test_no_command(who):
+    for args in (["run"], ["run", "--"], ["run", "--json"]):
+        r = who.brig(*args)
+        r.refused(2, "BAD_OPTION", "no command", "brig run -- true")
+    who.brig("run", "--", "").refused(2, "BAD_OPTION", "empty")
+
+
+def test_huge_arguments(who):
+    """2 MiB of argv: either it runs whole or it is refused in one line."""
+    big = ["x" * 100_000] * 20
+    try:
+        r = who.run("sh", "-c", 'echo $#', "sh", *big)
+    except OSError as e:
+        pytest.skip("the host's own limit on arguments: %s" % e)
+    assert r.code == 0 and r.json["stdout"] == "20\n", r
+    # an environment on top that execve inside cannot take any more
+    rd, wr = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(rd)
+        try:
+            for i in range(9):
+                os.write(wr, b"BIG%d=" % i + b"y" * 100_000 + b"\0")
+        finally:
+            os._exit(0)
+    os.close(wr)
+    r = who.brig("run", "--json", "--env-fd", str(rd), "--", "true", *big, pass_fds=(rd,))
+    os.close(rd)
+    os.waitpid(pid, 0)
+    assert r.code in (0, 126), r
+    if r.code == 126:
+        r.refused(126, "EXEC_FAILED", "true", "too long")
+
+
+# -- the workspace ------------------------------------------------------------
+
+def test_workspace_missing(who):
+    bad(who, ["--workspace", "/no/such/dir"], 125, "BAD_WORKSPACE", "/no/such/dir",
+        "No such file", "--workspace DIR", own_workspace=True)
+
+
+def test_workspace_is_a_symlink(who):
+    link = who.symlink(who.base / "link", who.ws)
+    bad(who, ["--workspace", link], 125, "BAD_WORKSPACE", "symbolic link",
+        "--workspace %s" % who.ws, own_workspace=True)
+
+
+def test_workspace_is_a_file_or_fifo(who):
+    f = who.write(who.base / "file", "x")
+    bad(who, ["--workspace", f], 125, "BAD_WORKSPACE", "Not a directory", own_workspace=True)
+    fifo = who.base / "fifo"
+    os.mkfifo(fifo)
+    bad(who, ["--workspace", fifo], 125, "BAD_WORKSPACE", "Not a directory", own_workspace=True)
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/.", "/usr/.."])
+def test_workspace_is_the_root(who, path):
+    bad(who, ["--workspace", path], 125, "BAD_WORKSPACE", "whole machine", own_workspace=True)
+
+
+@pytest.mark.parametrize("path", ["/usr", "/etc", "/usr/lib", "/proc", "/proc/self", "/dev", "/sys",
+                                  "/boot", "/var", "/run", "/dev/shm"])
+def test_workspace_is_a_system_directory(who, path):
+    bad(who, ["--workspace", path], 125, "BAD_WORKSPACE", own_workspace=True)
+
+
+def test_workspace_is_home(who):
+    bad(who, ["--workspace", who.home], 125, "BAD_WORKSPACE", "home directory itself",
+        "--allow-home", own_workspace=True)
+    # the same through a link on the way, a relative name and the cwd
+    bad(who, ["--workspace", "../home"], 125, "BAD_WORKSPACE", "home directory itself",
+        own_workspace=True)
+    bad(who, [], 125, "BAD_WORKSPACE", "home directory itself", own_workspace=True, cwd=who.home)
+    r = who.brig("run", "--json", "--workspace", who.home, "--allow-home", "--",
+                 "sh", "-c", "pwd; : > made")
+    assert r.code == 0 and r.json["stdout"] == "%s\n" % who.home
+    assert (who.home / "made").exists()
+
+
+def test_workspace_contains_home(who):
+    bad(who, ["--workspace", who.base], 125, "BAD_WORKSPACE", "contains the home directory",
+        "--allow-home", own_workspace=True)
+    # a HOME that is a symlink is followed to what it means
+    real = who.mkdir(who.base / "real/home")
+    link = who.symlink(who.base / "homelink", real)
+    bad(who, ["--workspace", real.parent], 125, "BAD_WORKSPACE", "contains the home directory",
+        own_workspace=True, env={"HOME": str(link)})
+
+
+def test_home_that_does_not_exist_in_the_workspace(who):
+    """HOME below the workspace, absent: refused as the home check or run; no riddle."""
+    r = who.sh("echo fine", env={"HOME": str(who.ws / "absent")})
+    if r.code == 125:
+        assert r.json["error"]["code"] == "BAD_WORKSPACE", r
+    else:
+        assert r.json["stdout"] == "fine\n"
+    assert not (who.ws / "absent").exists()
+
+
+def test_workspace_unreadable(user):
+    if not IS_ROOT:
+        closed = user.mkdir(user.base / "closed")
+        closed.chmod(0)
+    else:
+        closed = user.base / "closed"
+        closed.mkdir(mode=0o700)
+    bad(user, ["--workspace", closed], 125, "BAD_WORKSPACE", "closed", "Permission denied",
+        own_workspace=True)
+    below = "%s/below" % closed
+    bad(user, ["--workspace", below], 125, "BAD_WORKSPACE", "closed/below", own_workspace=True)
+
+
+def test_workspace_owned_by_another_user(user):
+    """Readable but not writable: it runs, and cannot be written."""
+    if not IS_ROOT:
+        pytest.skip("needs root to make a directory of somebody else's")
+    other = user.base / "other"
+    other.mkdir(mode=0o755)
+    (other / "f").write_text("read me")
+    os.chmod(other / "f", 0o644)
+    r = user.brig("run", "--json", "--workspace", other, "--", "sh", "-c", "cat f; touch g")
+    assert r.json["ran"] and r.json["stdout"] == "read me" and r.code == 1
+    assert "Permission denied" in r.json["stderr"]
+
+
+def test_deleted_cwd(who):
+    gone = who.mkdir(who.base / "gone")
+    p = who.popen(["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", BRIG, "run", "--json", "--",
+                   *who.ran_marker()], cwd=gone, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = p.communicate(timeout=10)
+    assert p.returncode == 125 and err.count(b"\n") == 1
+    assert err.startswith(b"brig: BAD_WORKSPACE: ") and b"deleted" in err
+    assert not who.marker.exists()
+    # with a workspace that exists, a deleted cwd does not matter
+    gone = who.mkdir(who.base / "gone2")
+    p = who.popen(["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", BRIG, "run", "--workspace", who.ws,
+                   "--", "pwd"], cwd=gone, stdout=subprocess.PIPE)
+    assert p.communicate(timeout=10)[0] == b"%s\n" % bytes(who.ws) and p.returncode == 0
+
+
+@pytest.mark.parametrize("at", ["relative", "/a/../b", "/", "/usr", "/proc/x", "/dev", "/etc/x", "/sys"])
+def test_at_somewhere_impossible(who, at):
+    r = bad(who, ["--at", at], 125, None)
+    assert r.json["error"]["code"] in ("BAD_WORKSPACE", "BAD_VALUE")
+
+
+# -- the working directory ----------------------------------------------------
+
+@pytest.mark.parametrize("cwd", ["/", "/tmp", "/usr", "..", "../..", "sub/../..", "/etc", "link-out",
+                                 "link-abs", "/proc/self/cwd"])
+def test_cwd_outside(who, cwd):
+    who.mkdir(who.ws / "sub")
+    who.symlink(who.ws / "link-out", "../home")
+    who.symlink(who.ws / "link-abs", "/usr")
+    bad(who, ["--cwd", cwd], 125, "BAD_CWD", cwd, "outside the workspace", "--workspace")
+
+
+def test_cwd_parent_spelled_absolute(who):
+    bad(who, ["--cwd", "%s/../home" % who.ws], 125, "BAD_CWD", "outside")
+    bad(who, ["--cwd", "%sx" % who.ws], 125, "BAD_CWD", "outside")
+
+
+def test_cwd_missing_or_a_file(who):
+    who.write(who.ws / "f", "x")
+    bad(who, ["--cwd", "nope"], 125, "BAD_CWD", "nope", "No such file")
+    bad(who, ["--cwd", "f"], 125, "BAD_CWD", "Not a directory")
+
+
+# -- binds and masks ----------------------------------------------------------
+
+@pytest.mark.parametrize("option", ["--ro", "--rw"])
+def test_bind_sources(who, option):
+    bad(who, [option, "/no/such"], 125, "BAD_MOUNT", option, "/no/such", "never skipped")
+    bad(who, [option, ":/x"], 125, "BAD_MOUNT", "empty path", "SRC:DST")
+    bad(who, [option, "/usr:"], 125, "BAD_MOUNT", "empty path")
+    bad(who, [option, "/"], 125, "BAD_MOUNT", "cannot be replaced or shared")
+    bad(who, [option, "/:/host"], 125, "BAD_MOUNT", "cannot be replaced or shared")
+    bad(who, [option, "/usr:relative"], 125, "BAD_MOUNT", "absolute path")
+    bad(who, [option, "/usr:/a/../b"], 125, "BAD_MOUNT", "absolute path")
+    bad(who, [option, "/usr:/proc"], 125, "BAD_MOUNT", "/proc")
+    bad(who, [option, "/usr:/dev/x"], 125, "BAD_MOUNT", "/dev")
+    bad(who, [option, "/usr:/"], 125, "BAD_MOUNT", "'/'")
+
+
+def test_same_target_twice(who):
+    a, b = who.mkdir(who.base / "a"), who.mkdir(who.base / "b")
+    bad(who, ["--ro", "%s:/x" % a, "--ro", "%s:/x" % b], 125, "BAD_MOUNT", "two binds", "/x")
+    bad(who, ["--ro", "%s:/x" % a, "--rw", "%s:/x/" % b], 125, "BAD_MOUNT", "two binds")
+    bad(who, ["--ro", "%s:%s" % (a, who.ws)], 125, "BAD_MOUNT", "two binds", who.ws)
+
+
+def test_target_inside_a_read_only_tree_that_lacks_it(who):
+    d = who.mkdir(who.base / "d")
+    r = bad(who, ["--ro", "%s:/usr/lib/brig-no-such-place" % d], 125, "MOUNT_FAILED",
+            "/usr/lib/brig-no-such-place")
+    assert not os.path.exists("/usr/lib/brig-no-such-place")
+    assert r.json["error"]["fix"]
+
+
+@pytest.mark.parametrize("mask", ["relative", "/", "/proc/cpuinfo", "/a/../b", "/dev/null"])
+def test_impossible_masks(who, mask):
+    bad(who, ["--mask", mask], 125, "BAD_MOUNT", "--mask", mask)
+
+
+@pytest.mark.parametrize("path", ["/abs", "../up", "a/../../b", "."])
+def test_impossible_protect(who, path):
+    bad(who, ["--protect", path], 125, "BAD_VALUE", "--protect", path)
+
+
+# -- descriptors --------------------------------------------------------------
+
+def test_descriptors_that_are_not_open(who):
+    bad(who, ["--env-fd", "77"], 125, "BAD_FD", "--env-fd 77", "open")
+    r = who.brig("run", "--status-fd", "77", "--", *who.ran_marker())
+    r.refused(125, "BAD_FD", "--status-fd 77")
+    assert not who.marker.exists()
+    for option in ("--env-fd", "--status-fd"):
+        for value in ("-1", "x", "1.5", "99999999999999999999", "0x10"):
+            bad(who, [option, value], 2, "BAD_VALUE", option, value, "descriptor")
+
+
+def test_status_fd_that_cannot_be_written(who):
+    with open("/dev/null", "rb") as f:
+        r = who.brig("run", "--status-fd", str(f.fileno()), "--", *who.ran_marker(),
+                     pass_fds=(f.fileno(),))
+    r.refused(125, "BAD_FD", "not open for writing")
+    assert not who.marker.exists()
+
+
+@pytest.mark.parametrize("data,word", [(b"NOEQUALS\0", "NOEQUALS"), (b"=x\0", "no name"),
+                                       (b"A B=x\0", "A B"), (b"\x1b[31m=x\0", "control character")])
+def test_env_fd_with_nonsense(who, data, word):
+    for extra in ([], ["--json"]):
+        rd, wr = os.pipe()
+        os.write(wr, data)
+        os.close(wr)
+        r = who.brig("run", *extra, "--env-fd", str(rd), "--", *who.ran_marker(), pass_fds=(rd,))
+        os.close(rd)
+        r.refused(125, "BAD_VALUE", "--env-fd", word)
+        assert not who.marker.exists()
+
+
+def test_env_fd_too_large(who):
+    with open("/dev/zero", "rb") as f:
+        r = who.brig("run", "--env-fd", str(f.fileno()), "--", *who.ran_marker(),
+                     pass_fds=(f.fileno(),))
+    r.refused(125, "BAD_FD", "--env-fd", "1M")
+    assert not who.marker.exists()
+
+
+def test_env_names(who):
+    bad(who, ["--env", "=value"], 125, "BAD_VALUE", "no name")
+    r = bad(who, ["--env", "BAD NAME=s3cret"], 125, "BAD_VALUE", "BAD NAME")
+    assert "s3cret" not in r.err + r.out, "a value may be a secret"
+    bad(who, ["--env", "NOT_SET_ANYWHERE"], 125, "BAD_VALUE", "NOT_SET_ANYWHERE", "not set")
+
+
+# -- numbers ------------------------------------------------------------------
+
+@pytest.mark.parametrize("option", ["--memory", "--tmp-size", "--file-size", "--max-output"])
+@pytest.mark.parametrize("value", ["-1", "1e9", "12X", "abc", "1 M", "1.M", "0x10", "1MM", "+5", "NaN",
+                                   "999999999999999999999999", "9999999999999G"])
+def test_sizes(user, option, value):
+    user.brig("run", option, value, "--", *user.ran_marker()).refused(
+        2, "BAD_VALUE", option, value, "a size such as")
+    assert not user.marker.exists()
+
+
+@pytest.mark.parametrize("value", ["abc", "-1", "1.5", "4194305", "99999999999999999999999", "1e3", " 5"])
+def test_pids_malformed(user, value):
+    user.brig("run", "--pids", value, "--", *user.ran_marker()).refused(
+        2, "BAD_VALUE", "--pids", "whole number")
+    assert not user.marker.exists()
+
+
+def test_pids_edges(who):
+    bad(who, ["--pids", "1"], 125, "BAD_VALUE", "--pids", "at least 2")
+    j = who.sh("echo ok", ["--pids", "0"]).json
+    assert j["stdout"] == "ok\n" and "pids" not in j["missing"]
+
+
+@pytest.mark.parametrize("option,value", [("--timeout", "-1"), ("--timeout", "1s"), ("--timeout", "."),
+                                          ("--timeout", "1e999"), ("--cpus", "-0.5"),
+                                          ("--cpus", "one"), ("--timeout", "99999999999999999999")])
+def test_decimals(user, option, value):
+    user.brig("run", option, value, "--", *user.ran_marker()).refused(
+        2, "BAD_VALUE", option, value, "decimal number")
+
+
+def test_limits_too_small_to_start_anything(who):
+    bad(who, ["--memory", "4096"], 125, "BAD_VALUE", "--memory", "at least 1M")
+    bad(who, ["--cpus", "0.001"], 125, "BAD_VALUE", "--cpus", "at least 0.01")
+    bad(who, ["--tmp-size", "0"], 125, "BAD_VALUE", "--tmp-size", "64K")
+
+
+def test_enormous_output_limit_is_not_allocated(who):
+    r = who.sh("printf hello", ["--max-output", "8388607T"])
+    assert r.code == 0 and r.json["stdout"] == "hello"
+    r = who.run("head", "-c", "3000000", "/dev/zero", opts=["--max-output", "1T"])
+    assert r.code == 0 and r.json["truncated"]["stdout"] == 0
+
+
+# -- words --------------------------------------------------------------------
+
+def test_require_bogus(who):
+    bad(who, ["--require", "bogus"], 2, "BAD_VALUE", "'bogus' is not a layer", "landlock")
+    bad(who, ["--require", "user,,pid"], 2, "BAD_VALUE", "'' is not a layer")
+    bad(who, ["--require", "user,"], 2, "BAD_VALUE", "not a layer")
+    bad(who, ["--require", "USER"], 2, "BAD_VALUE", "'USER'")
+    bad(who, ["--net", "maybe"], 2, "BAD_VALUE", "'maybe'", "none|host|allow")
+    bad(who, ["--loopback", "up"], 2, "BAD_VALUE", "'up'", "on|off")
+
+
+@pytest.mark.parametrize("opts,word", [
+    (["--backend", "docker"], "docker"), (["--backend", "bwrap"], "bwrap"),
+    (["--sandbox", "landlock"], "landlock"), (["--backend", "seatbelt"], "seatbelt"),
+    (["--allow", "example.com"], "--allow"), (["--net", "allow"], "--net allow"),
+    (["--hold"], "--hold"), (["--image", "x"], "--image"), (["--tenant", "t"], "--tenant"),
+    (["--config", "f"], "--config"), (["--profile", "p"], "--profile"), (["--tool", "t"], "--tool"),
+    (["--runtime", "runsc"], "--runtime"),
+])
+def test_unsupported(who, opts, word):
+    bad(who, opts, 125, "UNSUPPORTED", word, "not available in this version")
+
+
+def test_unsupported_result_object(who):
+    """A program that asked for JSON gets JSON when the run is refused."""
+    r = who.brig("run", "--json", "--hold", "--", *who.ran_marker())
+    assert r.code == 125 and r.json is not None, r
+    assert r.json["ran"] is False and r.json["error"]["code"] == "UNSUPPORTED"
+
+
+def test_status_fd_closed_result_object(who):
+    r = who.brig("run", "--json", "--status-fd", "77", "--", *who.ran_marker())
+    assert r.code == 125 and r.json is not None, r
+    assert r.json["ran"] is False and r.json["error"]["code"] == "BAD_FD"
+
+
+def test_backend_unknown(who):
+    bad(who, ["--backend", "vmware"], 2, "BAD_VALUE", "'vmware'", "native|")
+
+
+# -- the system-call profile --------------------------------------------------
+
+def profile(who, text):
+    return who.write(who.base / "profile.json", text)
+
+
+@pytest.mark.parametrize("text,word", [
+    ("", ""), ("not json", ""), ("[]", ""), ("{", ""), ('{"defaultAction": 5}', ""),
+    ('{"defaultAction": "SCMP_ACT_BOGUS"}', "SCMP_ACT_BOGUS"),
+    ('{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["no_such_call"], '
+     '"action": "SCMP_ACT_ERRNO"}]}', "no_such_call"),
+    ('{"defaultAction": "SCMP_ACT_ALLOW"} trailing', ""),
+    ("\0" * 100, ""),
+])
+def test_seccomp_profile_malformed(who, text, word):
+    bad(who, ["--seccomp", profile(who, text)], 125, "BAD_SECCOMP_PROFILE", "profile.json", word)
+
+
+def test_seccomp_profile_is_not_a_file(who):
+    bad(who, ["--seccomp", "/no/such.json"], 125, "BAD_SECCOMP_PROFILE", "/no/such.json")
+    bad(who, ["--seccomp", who.base], 125, "BAD_SECCOMP_PROFILE", who.base)
+    fifo = who.base / "fifo"
+    os.mkfifo(fifo)
+    who.own(fifo)
+    start = time.monotonic()
+    bad(who, ["--seccomp", fifo], 125, "BAD_SECCOMP_PROFILE", "regular file")
+    assert time.monotonic() - start < 2, "a FIFO must not hang brig"
+    sock = socket.socket(socket.AF_UNIX)
+    sock.bind(str(who.base / "sock"))
+    bad(who, ["--seccomp", who.base / "sock"], 125, "BAD_SECCOMP_PROFILE", "sock")
+    sock.close()
+    bad(who, ["--seccomp", "/dev/zero"], 125, "BAD_SECCOMP_PROFILE", "/dev/zero")
+
+
+def test_seccomp_profile_that_forbids_everything(who):
+    p = profile(who, '{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": []}')
+    r = who.brig("run", "--json", "--seccomp", p, "--", *who.ran_marker())
+    assert r.code == 125 and not who.marker.exists(), r
+
+
+# -- hostile names ------------------------------------------------------------
+
+HOSTILE = ["a\x1b[31mred", "two\nlines", "tab\there", "c1\x9b31m", "del\x7f"]
+
+
+def plain_line(r):
+    """One line that no terminal takes for anything but text."""
+    assert r.err.count("\n") == 1, r
+    for c in r.err[:-1]:
+        assert ord(c) >= 0x20 and not 0x7f <= ord(c) < 0xa0, r.err
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_control_characters_do_not_reach_the_terminal(who, text):
+    odd = who.base / text
+    for opts in (["--workspace", odd], ["--ro", odd], ["--cwd", text], ["--seccomp", odd],
+                 ["--net", text], ["--memory", text], ["--require", text], ["--mask", text],
+                 ["--" + text], ["--env", " %s=x" % text], ["--at", text], ["--protect", "../" + text]):
+        r = who.brig("run", *opts, "--", *who.ran_marker())
+        assert r.code in (2, 125), (opts, r)
+        plain_line(r)
+    r = who.brig("run", "--", text)
+    assert r.code == 127
+    plain_line(r)
+    r = who.brig(text)
+    assert r.code == 2
+    plain_line(r)
+
+
+@pytest.mark.parametrize("verb", ["shell", "doctor", "help"])
+@pytest.mark.parametrize("text", HOSTILE)
+def test_control_characters_after_other_verbs(user, verb, text):
+    r = user.brig(verb, text)
+    assert r.code == 2
+    plain_line(r)
+
+
+def test_name_with_control_characters(who):
+    """A label goes to ps, logs and audit: it is escaped in JSON, never raw."""
+    r = who.sh(":", ["--name", "evil\x1b[2J\nname"])
+    assert b"\x1b" not in r.raw and r.raw.count(b"\n") == 1
+    assert r.json is None or r.json["name"] == "evil\x1b[2J\nname"
+    r = who.brig("explain", "--name", "evil\x1b[2J\nname")
+    assert ESC not in r.out + r.err
+
+
+def test_invalid_utf8_words(who):
+    for opts in ([b"--workspace", b"/no/\xff\xfe"], [b"--cwd", b"\xff"], [b"--net", b"\xff"]):
+        r = who.brig(b"run", *opts, b"--json", b"--", b"true")
+        assert r.code in (2, 125) and r.err.count("\n") == 1
+        assert "\ufffd" not in r.err, r
+    r = who.brig(b"run", b"--json", b"--", b"/no/\xff")
+    assert r.code == 127
+    json.loads(r.raw)

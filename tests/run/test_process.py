@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CONTAINMENT, class Processes: nothing outside visible, nothing shared."""
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from conftest import BRIG, IS_ROOT, survivors, wait_until
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@pytest.mark.parametrize("check", ["caps", "lockdown", "core-limit"])
+def test_probe(who, check):
+    who.probe(check)
+
+
+def test_environment_by_probe(who):
+    who.probe("env", "BRIG_SANDBOX", "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER",
+              env={"SECRET": "x"})
+
+
+def test_host_process_is_out_of_reach(who):
+    p = who.popen(["sleep", "60"])  # same user, the strongest case
+    try:
+        who.probe("signal", str(p.pid))
+        r = who.sh("kill -9 %d; kill -9 -1; kill -TERM -%d; true" % (p.pid, p.pid))
+        assert r.json["ran"]
+        time.sleep(0.05)
+        assert p.poll() is None
+    finally:
+        p.kill()
+        p.wait()
+
+
+def test_kill_all_does_not_reach_brig(who):
+    r = who.sh("trap '' TERM; kill -TERM -1; kill -KILL -1; echo still; exit 12")
+    assert r.code in (12, 137) and r.json["ran"]
+
+
+def test_abstract_socket(who):
+    name = "brig-test-%d-%s" % (os.getpid(), who.name)
+    s = socket.socket(socket.AF_UNIX)
+    s.bind("\0" + name)
+    s.listen(1)
+    try:
+        who.probe("abstract", name)
+    finally:
+        s.close()
+
+
+def test_abstract_socket_with_the_hosts_network(who):
+    """--net host keeps the network namespace; the name must still be closed (Landlock scope)."""
+    name = "brig-test-host-%d-%s" % (os.getpid(), who.name)
+    s = socket.socket(socket.AF_UNIX)
+    s.bind("\0" + name)
+    s.listen(1)
+    try:
+        who.probe("abstract", name, opts=["--net", "host"])
+    finally:
+        s.close()
+
+
+def test_sysv_shared_memory(who):
+    key = 0x0b516 + os.getpid()
+    ident = LIBC.shmget(key, 4096, 0o1666)
+    assert ident >= 0, os.strerror(ctypes.get_errno())
+    try:
+        who.probe("sysv", str(key))
+        assert who.ok("tail -n +2 /proc/sysvipc/shm | wc -l").strip() == "0"
+    finally:
+        LIBC.shmctl(ident, 0, None)
+
+
+def test_posix_message_queue(who):
+    name = b"/brig-test-%d" % os.getpid()
+    fd = LIBC.mq_open(name, os.O_CREAT | os.O_RDWR, 0o666, None)
+    if fd < 0:
+        pytest.skip("mq_open on the host: %s" % os.strerror(ctypes.get_errno()))
+    try:
+        who.probe("mq", name.decode())
+    finally:
+        os.close(fd)
+        LIBC.mq_unlink(name)
+
+
+def test_posix_shared_memory(who):
+    name = "brig-test-%d" % os.getpid()
+    with open("/dev/shm/" + name, "w") as f:
+        f.write("host")
+    os.chmod("/dev/shm/" + name, 0o666)
+    try:
+        who.probe("shm", name)
+    finally:
+        os.unlink("/dev/shm/" + name)
+
+
+def test_pathname_socket_outside_the_workspace(who):
+    path = who.base / "host.sock"
+    s = socket.socket(socket.AF_UNIX)
+    s.bind(str(path))
+    s.listen(1)
+    os.chmod(path, 0o777)
+    try:
+        who.probe("unix-path", str(path))
+    finally:
+        s.close()
+
+
+def test_session_keyring_is_not_shared(who):
+    """A key in the caller's session keyring: neither listed nor possessed inside."""
+    code = r"""
+import ctypes, os, sys, subprocess
+c = ctypes.CDLL(None, use_errno=True)
+c.syscall.restype = ctypes.c_long
+if c.syscall(250, 1, b"brig-test-ring") < 0: sys.exit(77)   # join a new session keyring
+key = c.syscall(248, b"user", b"brig-test-secret", b"x", 1, -3)  # add_key to it
+if key < 0: sys.exit(77)
+assert b"brig-test-secret" in open("/proc/keys", "rb").read()
+p = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE)
+sys.stdout.buffer.write(p.stdout)
+"""
+    p = who.popen(["/usr/bin/python3", "-c", code, BRIG, "run", "--json", "--", "sh", "-c",
+                   "cat /proc/keys | wc -c; id"], stdout=subprocess.PIPE)
+    out, _ = p.communicate(timeout=20)
+    if p.returncode == 77:
+        pytest.skip("this kernel has no keyrings")
+    j = json.loads(out)
+    assert j["stdout"].startswith("0\n") and b"brig-test-secret" not in out
+
+
+def test_double_fork_leaves_no_survivor(who):
+    r = who.probe("survivor", who.ws / "made", "1")
+    time.sleep(1.2)
+    assert not (who.ws / "made").exists()
+    assert not survivors("BRIG_SANDBOX=" + r.json["id"])
+
+
+def test_survivor_at_timeout(who):
+    r = who.sh("/opt/probe survivor %s/made 1; sleep 100" % who.ws,
+               ["--timeout", "0.4", "--ro", "%s:/opt/probe" % who.probe_file])
+    assert r.code == 124
+    time.sleep(1.0)
+    assert not (who.ws / "made").exists()
+
+
+def test_descendants_die_even_when_stopped_or_traced(who):
+    r = who.sh("for i in 1 2 3 4 5; do setsid sh -c 'kill -STOP $$' & done; "
+               "strace -o /dev/null sleep 100 & sleep 0.2; exit 2")
+    assert r.code == 2 and r.seconds < 3
+    assert wait_until(lambda: not survivors("BRIG_SANDBOX=" + r.json["id"]), 1)
+
+
+def test_orphans_are_reaped(who):
+    who.probe("orphans", "300")
+    assert who.ok("for i in 1 2 3 4 5 6 7 8 9; do (true &) ; done; sleep 0.2; "
+                  "cat /proc/[0-9]*/stat | grep -c ' Z ' || true") == "0\n"
+
+
+def test_limits_of_the_command(who):
+    out = who.ok("ulimit -c; ulimit -f; ulimit -n")
+    core, fsize, files = out.split()
+    # 1 byte of core is what stops a pipe handler; sh shows it in blocks
+    assert core == "0" and fsize == str(1 << 21) and int(files) >= 256
+    assert "Max core file size        1" in who.ok("cat /proc/self/limits")
+
+
+def test_core_dump_leaves_nothing(who):
+    r = who.sh("ulimit -c unlimited 2>/dev/null; sh -c 'kill -SEGV $$'; ls -A")
+    assert r.json["stdout"] == "" and os.listdir(who.ws) == []
+
+
+def test_signal_dispositions_are_default(who):
+    """Ignored and blocked signals of the caller do not come along."""
+    def spoil():
+        for s in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGCHLD, signal.SIGUSR1, signal.SIGALRM):
+            signal.signal(s, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR2, signal.SIGSEGV])
+    r = who.run("grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status", preexec_fn=spoil)
+    masks = dict(x.split(":\t") for x in r.json["stdout"].splitlines())
+    assert masks == {"SigBlk": "0" * 16, "SigIgn": "0" * 16}
+
+
+def test_umask_and_priority(who):
+    def spoil():
+        os.umask(0)
+        os.nice(5)
+    r = who.run("sh", "-c", "umask; nice; touch f; stat -c %a f", preexec_fn=spoil)
+    umask, nice, mode = r.json["stdout"].split()
+    assert nice == "5", "the caller's choice"
+    assert (umask, mode) in (("0000", "666"), ("0022", "644"))
+
+
+def test_supplementary_groups_do_not_help(who):
+    if not IS_ROOT:
+        pytest.skip("needs root to make a file of another group")
+    f = who.write(who.base / "dir/secret", "group secret", 0o640)
+    os.chown(f, 0, 4)
+    start = {"user": who.uid, "group": who.gid, "extra_groups": [4, 6]}
+    p = subprocess.run([BRIG, "run", "--json", "--workspace", str(who.ws), "--", "id", "-G"],
+                       stdout=subprocess.PIPE, env=who.env, cwd=who.ws, **start)
+    j = json.loads(p.stdout)
+    assert "0" not in j["stdout"].split()
+    if who.is_root:
+        p = subprocess.run([BRIG, "run", "--json", "--workspace", str(who.ws), "--ro", str(f), "--", "cat", str(f)],
+                           stdout=subprocess.PIPE, env=who.env, cwd=who.ws, **start)
+        assert json.loads(p.stdout)["stdout"] == ""
+
+
+def test_setuid_programs_do_not_raise(who):
+    for prog in ("/usr/bin/su", "/usr/bin/sudo", "/usr/bin/mount", "/usr/bin/passwd"):
+        if os.path.exists(prog):
+            assert who.sh("%s --help >/dev/null 2>&1; id -u; grep NoNewPrivs /proc/self/status" % prog
+                          ).json["stdout"].split()[0] != "0"
+
+
+def test_brig_inside_brig_is_refused_cleanly(who):
+    r = who.sh("/opt/brig run -- echo nested; echo code $?", ["--ro", "%s:/opt/brig" % BRIG])
+    assert r.json["stdout"] == "code 125\n"
+    assert r.json["stderr"].count("\n") == 1 and "USERNS_DENIED" in r.json["stderr"]
+
+
+def test_file_locks_on_system_files_are_not_a_channel(who):
+    """CONTAINMENT fact 3 is known; a lock taken inside must at least end with the run."""
+    who.ok("flock /usr/bin/env true")
+    with open("/usr/bin/env") as f:
+        import fcntl
+        fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)

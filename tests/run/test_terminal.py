@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CONTAINMENT, class Terminals; --pty and brig shell on a real pty."""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+
+import pytest
+
+from conftest import BRIG, wait_until
+
+
+class Terminal:
+    """brig (or anything) as the session leader on a pty of ours."""
+
+    def __init__(self, who, argv, rows=24, cols=80, env=None):
+        self.master, self.slave = pty.openpty()
+        self.size(rows, cols, None)
+        self.before = termios.tcgetattr(self.slave)
+
+        def lead():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        if who.uid != os.geteuid():
+            os.fchown(self.slave, who.uid, who.gid)
+        self.p = who.popen(argv, env=env, stdin=self.slave, stdout=self.slave, stderr=self.slave,
+                           preexec_fn=lead)
+        self.text = b""
+
+    def size(self, rows, cols, sig=signal.SIGWINCH):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+        if sig and self.p.poll() is None:
+            self.p.send_signal(sig)
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def read(self, seconds=0.1):
+        end = time.monotonic() + seconds
+        while True:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.master], [], [], left)[0]:
+                return
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:
+                return
+            self.text += data
+
+    def expect(self, pattern, seconds=5):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            m = re.search(pattern.encode(), self.text)
+            if m:
+                self.text = self.text[m.end():]
+                return m
+            self.read(0.05)
+        raise AssertionError("no %r in %r" % (pattern, self.text))
+
+    def wait(self, seconds=5):
+        end = time.monotonic() + seconds
+        while self.p.poll() is None and time.monotonic() < end:
+            self.read(0.02)
+        self.read(0.02)
+        return self.p.poll()
+
+    def close(self):
+        if self.p.poll() is None:
+            self.p.kill()
+            self.p.wait()
+        self.after = termios.tcgetattr(self.slave)
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def terminal(who):
+    made = []
+
+    def start(*argv, **kw):
+        made.append(Terminal(who, argv, **kw))
+        return made[-1]
+    yield start
+    for t in made:
+        try:
+            t.close()
+        except OSError:
+            pass
+
+
+# -- without --pty ------------------------------------------------------------
+
+@pytest.mark.parametrize("check", ["terminal-ioctls", "no-tty"])
+def test_probe(who, check):
+    who.probe(check)
+
+
+@pytest.mark.parametrize("check", ["terminal-ioctls", "no-tty"])
+def test_probe_with_the_callers_terminal_as_stdin(who, terminal, check):
+    t = terminal(BRIG, "run", "--ro", "%s:/opt/probe" % who.probe_file, "--", "/opt/probe", check)
+    t.expect(r"held: [^\r\n]*")
+    assert t.wait() == 0
+
+
+def test_no_host_terminal_in_dev(who, terminal):
+    t = terminal(BRIG, "run", "--", "sh", "-c",
+                 "ls /dev/pts; test -e /dev/tty || echo no-tty; tty; echo x > /dev/tty; echo end")
+    t.expect("end\r\n")
+    assert t.wait() == 0
+    t2 = terminal(BRIG, "run", "--", "sh", "-c", "ls /dev | tr '\\n' ' '; ls /dev/pts")
+    m = t2.expect(r"(fd .*)\r\n")
+    assert "console" not in m.group(1).decode()
+    t2.wait()
+
+
+def test_session_is_its_own(who, terminal):
+    """A new session: no controlling terminal to type into or take signals from."""
+    t = terminal(BRIG, "run", "--", "sh", "-c", "cut -d' ' -f5,6,7 /proc/self/stat; cut -d' ' -f1 /proc/self/stat")
+    pgrp, session, tty = t.expect(r"(\d+) (\d+) (-?\d+)\r\n").groups()
+    assert tty == b"0" and pgrp == session
+    assert t.wait() == 0
+
+
+def test_terminal_is_restored_when_the_command_spoils_it(who, terminal):
+    t = terminal(BRIG, "run", "--", "stty", "raw", "-echo")
+    assert t.wait() == 0
+    assert termios.tcgetattr(t.slave) == t.before
+
+
+# -- --pty --------------------------------------------------------------------
+
+def test_pty_is_a_terminal(who, terminal):
+    t = terminal(BRIG, "run", "--pty", "--", "sh", "-c",
+                 "test -t 0 && test -t 1 && test -t 2 && echo all; tty; ls -l /proc/self/fd/0; "
+                 "echo through > /dev/tty; cut -d' ' -f7 /proc/self/stat")
+    t.expect("all\r\n")
+    t.expect("/dev/pts/0\r\n")
+    t.expect("through\r\n")
+    assert t.expect(r"(\d+)\r\n").group(1) != b"0"
+    assert t.wait() == 0
+    assert termios.tcgetattr(t.slave) == t.before, "restored"
+
+
+def test_pty_size_and_resize(who, terminal):
+    t = terminal(BRIG, "run", "--pty", "--", "sh", "-c",
+                 "stty size; trap 'stty size; exit 5' WINCH; echo ready; while :; do sleep 0.05; done",
+                 rows=33, cols=101)
+    t.expect("33 101\r\n")
+    t.expect("ready\r\n")
+    t.size(40, 132)
+    t.expect("40 132\r\n")
+    assert t.wait() == 5
+    assert termios.tcgetattr(t.slave) == t.before
+
+
+def test_pty_control_characters_are_the_commands(who, terminal):
+    t = terminal(BRIG, "run", "--pty", "--", "sh", "-c", "trap 'echo got-int; exit 9' INT; echo ready; sleep 20")
+    t.expect("ready\r\n")
+    t.type("\x03")
+    t.expect("got-int\r\n")
+    assert t.wait() == 9
+
+
+def test_pty_end_of_file(who, terminal):
+    t = terminal(BRIG, "run", "--pty", "--", "cat")
+    time.sleep(0.15)
+    t.type("hello\n")
+    t.expect("hello\r\nhello\r\n")
+    t.type("\x04")
+    assert t.wait() == 0
+
+
+def test_pty_is_raw_on_the_outside(who, terminal):
+    t = terminal(BRIG, "run", "--pty", "--", "sh", "-c", "echo ready; sleep 0.4")
+    t.expect("ready")
+    assert wait_until(lambda: not termios.tcgetattr(t.slave)[3] & (termios.ICANON | termios.ECHO), 1)
+    assert t.wait() == 0
+    assert termios.tcgetattr(t.slave) == t.before
+
+
+def test_pty_restored_after_timeout_and_signal(who, terminal):
+    t = terminal(BRIG, "run", "--pty", "--timeout", "0.3", "--", "sleep", "100")
+    assert t.wait() == 124
+    assert termios.tcgetattr(t.slave) == t.before
+    t = terminal(BRIG, "run", "--pty", "--", "sh", "-c", "echo ready; sleep 100")
+    t.expect("ready")
+    t.p.terminate()
+    assert t.wait() == 128 + 15
+    assert termios.tcgetattr(t.slave) == t.before
+
+
+def test_pty_ioctls_are_refused(who, terminal):
+    t = terminal(BRIG, "run", "--pty", "--ro", "%s:/opt/probe" % who.probe_file, "--",
+                 "/opt/probe", "terminal-ioctls")
+    t.expect(r"held: ")
+    assert t.wait() == 0
+
+
+def test_pty_exit_code_and_output_are_complete(who, terminal):
+    t = terminal(BRIG, "run", "--pty", "--", "sh", "-c", "seq 1 5000; exit 17")
+    t.expect("\r\n5000\r\n", 10)
+    assert t.wait() == 17
+
+
+def test_pty_without_a_terminal_outside(who):
+    r = who.brig("run", "--pty", "--", "sh", "-c", "test -t 1 && echo tty; stty size; cat", input=b"typed\n")
+    assert r.code == 0, r
+    assert "tty\r\n" in r.out and "24 80\r\n" in r.out and "typed" in r.out
+
+
+def test_pty_with_json(who):
+    r = who.run("sh", "-c", "tty; echo e >&2", opts=["--pty"])
+    assert r.json["stdout"] == "/dev/pts/0\r\ne\r\n" and r.json["stderr"] == ""
+
+
+def test_pty_background_reader_does_not_hang(who):
+    r = who.run("sh", "-c", "sleep 100 & echo end", opts=["--pty"])
+    assert r.json["stdout"] == "end\r\n" and r.seconds < 3
+
+
+# -- brig shell ---------------------------------------------------------------
+
+def test_shell(who, terminal):
+    t = terminal(BRIG, "shell", "--workspace", who.ws, rows=30, cols=90)
+    t.expect(r"\(brig\) [^\n]*\$ ")
+    t.type("echo $((6*7)); stty size; tty\n")
+    t.expect("\r\n42\r\n")
+    t.expect("30 90\r\n")
+    t.expect("/dev/pts/0\r\n")
+    t.type("sleep 100\n")
+    time.sleep(0.2)
+    t.type("\x03")
+    t.type("echo still-$((1+1))\n")
+    t.expect("still-2\r\n")
+    t.type("sleep 50 &\njobs\n")
+    t.expect("Running")
+    t.type("exit 3\n")
+    t.expect("exit")
+    code = t.wait()
+    if code is None or code != 3:  # bash warns about running jobs once
+        t.type("exit 3\n")
+        code = t.wait()
+    assert code == 3
+    assert termios.tcgetattr(t.slave) == t.before
+
+
+def test_shell_job_control_has_no_complaint(who, terminal):
+    t = terminal(BRIG, "shell")
+    t.expect(r"\$ ")
+    t.type("exit\n")
+    assert t.wait() == 0
+    assert b"no job control" not in t.text and b"cannot set terminal" not in t.text
+
+
+def test_shell_status_fd(who):
+    rd, wr = os.pipe()
+    r = who.brig("shell", "--status-fd", str(wr), input=b"echo hi; exit 4\n", pass_fds=(wr,))
+    os.close(wr)
+    with os.fdopen(rd) as f:
+        j = json.loads(f.read())
+    assert r.code == 4 and j["exit"] == 4 and "hi" in r.out
