@@ -55,6 +55,21 @@ static void wait_for(const struct launch *l, enum wire_type type)
 		_exit(125);
 }
 
+/* An ordinary user's maps: one line each, written from inside.  setgroups has
+ * to be given up first (CVE-2014-8989). */
+static void map_own_ids(const struct launch *l)
+{
+	int e = fd_write_at(AT_FDCWD, "/proc/self/setgroups", "deny");
+
+	if (e == 0)
+		e = fd_write_at(AT_FDCWD, "/proc/self/gid_map", l->gid_map);
+	if (e == 0)
+		e = fd_write_at(AT_FDCWD, "/proc/self/uid_map", l->uid_map);
+	if (e < 0)
+		child_fail(l, BRIG_E_IDMAP_DENIED, -e, "ids",
+			   "mapping the user and group id");
+}
+
 static void take_ids(const struct launch *l)
 {
 	const struct spec *s = l->spec;
@@ -195,7 +210,10 @@ void child_main(struct launch *l)
 	 * have to wait: so it starts now. */
 	if (l->spec->net == NET_NONE)
 		netns_start(l);
-	wait_for(l, WIRE_MAPPED);
+	if (l->spec->as_root)
+		wait_for(l, WIRE_MAPPED);
+	else
+		map_own_ids(l);
 	take_ids(l);
 	private_names(l);
 	int e = root_build(&l->root);

@@ -31,6 +31,7 @@ struct launch {
 	pid_t netns_pid;                  /* the process that makes it */
 	int netns_fd, netns_error;        /* what it left in our shared memory */
 	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
+	char uid_map[48], gid_map[48];    /* the one line of each map */
 	char status_arg[12], death_arg[12], job_arg[12];
 	char **script_argv;               /* sh FILE ARGS…, for files without #! */
 };

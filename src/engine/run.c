@@ -65,6 +65,9 @@ static int make_channels(struct run *r, struct brig_error *err)
 		r->err_read = p[0];
 		l->stdio[2] = p[1];
 	}
+	const struct spec *s = l->spec;
+	snprintf(l->uid_map, sizeof l->uid_map, "%u %u 1\n", s->in_uid, s->host_uid);
+	snprintf(l->gid_map, sizeof l->gid_map, "%u %u 1\n", s->in_gid, s->host_gid);
 	snprintf(l->status_arg, sizeof l->status_arg, "%d", l->status_write);
 	snprintf(l->death_arg, sizeof l->death_arg, "%d", l->death_read);
 	
@@ -147,28 +150,25 @@ static int prepare_script_argv(struct launch *l)
 	return 0;
 }
 
+/* Only root's map needs a writer with power over the ids outside; an ordinary
+ * user's child writes its own one-line maps and need not wait for us. */
 static int map_ids(struct run *r, struct brig_error *err)
 {
-	const struct spec *s = r->l.spec;
-	char path[32], line[48];
+	char path[32];
 
 	snprintf(path, sizeof path, "/proc/%d", (int)r->init);
 	cleanup_close int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (proc < 0)
 		return diagnose_idmap(errno, err);
-	int e = 0;
-	/* Required before an unprivileged gid_map (CVE-2014-8989). */
-	if (!s->as_root)
-		e = fd_write_at(proc, "setgroups", "deny");
-	if (e == 0) {
-		snprintf(line, sizeof line, "%u %u 1\n", s->in_gid, s->host_gid);
-		e = fd_write_at(proc, "gid_map", line);
-	}
-	if (e == 0) {
-		snprintf(line, sizeof line, "%u %u 1\n", s->in_uid, s->host_uid);
-		e = fd_write_at(proc, "uid_map", line);
-	}
-	return e < 0 ? diagnose_idmap(-e, err) : 0;
+	int e = fd_write_at(proc, "gid_map", r->l.gid_map);
+	if (e == 0)
+		e = fd_write_at(proc, "uid_map", r->l.uid_map);
+	if (e < 0)
+		return diagnose_idmap(-e, err);
+	const struct wire go = { .type = WIRE_MAPPED };
+	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go)
+		return err_set(err, BRIG_E_SETUP_FAILED, errno, "clone", "the child died");
+	return 0;
 }
 
 /* Tells the job that its groups exist; version 1 hands over `tasks` files. */
@@ -229,12 +229,11 @@ static int start(struct run *r, struct brig_error *err)
 	int e = custodian_watch(&r->cust, pidfd);
 	if (e < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -e, "clone", "the custodian");
-	e = map_ids(r, err);
-	if (e < 0)
-		return e;
-	const struct wire go = { .type = WIRE_MAPPED };
-	if (send(l->ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go)
-		return err_set(err, BRIG_E_SETUP_FAILED, errno, "clone", "the child died");
+	if (l->spec->as_root) {
+		e = map_ids(r, err);
+		if (e < 0)
+			return e;
+	}
 	/* While the child builds, what does not depend on it. */
 	evidence_read_own(&r->res->evidence);
 	if (r->late_limits) {

@@ -51,8 +51,11 @@ static void on_fail_record(struct run *r, struct wire *w)
 	enum brig_code code = w->code > BRIG_E_OK && w->code < BRIG_E__COUNT ?
 				      (enum brig_code)w->code : BRIG_E_INTERNAL;
 
-	fail(r, code, w->errnum > 0 && w->errnum < 4096 ? w->errnum : EPROTO,
-	     phase ? phase : "?", what ? what : "?");
+	int errnum = w->errnum > 0 && w->errnum < 4096 ? w->errnum : EPROTO;
+	if (code == BRIG_E_IDMAP_DENIED && !r->l.spec->as_root &&
+	    r->res->error.code == BRIG_E_OK)
+		diagnose_idmap(errnum, &r->res->error);
+	fail(r, code, errnum, phase ? phase : "?", what ? what : "?");
 }
 
 static void on_exec_fail(struct run *r, const struct wire *w)
@@ -310,8 +313,12 @@ enum { P_CTL, P_STATUS, P_INIT, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_PTY, P_USER, P_
 
 static void wait_events(struct run *r, struct pollfd *p, int timeout)
 {
+	/* Every wake-up costs: before the release the job's word is waited for
+	 * first, init's is there by then or follows; after it the status is
+	 * read when pid 1 is gone, which is what ends the run. */
+	bool init_next = r->job_ready && !r->init_ready;
 	p[P_CTL] = (struct pollfd){ r->l.ctl_supervisor, POLLIN, 0 };
-	p[P_STATUS] = (struct pollfd){ r->l.status_read, POLLIN, 0 };
+	p[P_STATUS] = (struct pollfd){ init_next ? r->l.status_read : -1, POLLIN, 0 };
 	p[P_INIT] = (struct pollfd){ r->init_pidfd, POLLIN, 0 };
 	p[P_SIG] = (struct pollfd){ r->sigfd, POLLIN, 0 };
 	p[P_NOTIFY] = (struct pollfd){ r->listener, POLLIN, 0 };

@@ -231,7 +231,7 @@ def test_shell(who, terminal):
     t = terminal(BRIG, "shell", "--workspace", who.ws, rows=30, cols=90)
     t.expect(r"\(brig\) [^\n]*\$ ")
     t.type("echo $((6*7)); stty size; tty\n")
-    t.expect("\r\n42\r\n")
+    t.expect(r"\r42\r\n|\n42\r\n")
     t.expect("30 90\r\n")
     t.expect("/dev/pts/0\r\n")
     t.type("sleep 100\n")
