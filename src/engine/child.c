@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/keyctl.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -96,6 +97,17 @@ static void private_names(const struct launch *l)
 	if (sethostname(l->plan->hostname, strlen(l->plan->hostname)) < 0 ||
 	    setdomainname("(none)", 6) < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "uts", "the host name");
+}
+
+static void loopback_up(const struct launch *l)
+{
+	struct ifreq ifr = { .ifr_name = "lo" };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "net", "loopback");
+	close(fd);
 }
 
 static void set_limit(const struct launch *l, int what,
@@ -206,16 +218,14 @@ void child_main(struct launch *l)
 	close(l->death_write);
 	close(l->ctl_supervisor);
 	close(l->status_read);
-	/* Needs capabilities, which we have, but no mapped id, for which we
-	 * have to wait: so it starts now. */
-	if (l->spec->net == NET_NONE)
-		netns_start(l);
 	if (l->spec->as_root)
 		wait_for(l, WIRE_MAPPED);
 	else
 		map_own_ids(l);
 	take_ids(l);
 	private_names(l);
+	if (l->spec->net == NET_NONE && l->spec->loopback)
+		loopback_up(l);
 	int e = root_build(&l->root);
 	if (e < 0)
 		child_fail(l, l->root.code, -e, "mount", l->root.what);
@@ -226,8 +236,6 @@ void child_main(struct launch *l)
 	if (e < 0)
 		child_fail(l, l->root.code, -e, "mount", l->root.what);
 	set_limits(l);
-	if (l->spec->net == NET_NONE)
-		netns_join(l);
 
 	/* Shares our memory and is its only owner once we execute init: nothing
 	 * is copied.  It confines itself while we go on. */

@@ -85,6 +85,18 @@ static int custodian_main(void *arg)
 	_exit(0);
 }
 
+/* The set that holds the current processor alone. */
+static bool only_here(cpu_set_t *set)
+{
+	int cpu = sched_getcpu();
+
+	CPU_ZERO(set);
+	if (cpu < 0 || cpu >= CPU_SETSIZE)
+		return false;
+	CPU_SET((unsigned)cpu, set);
+	return true;
+}
+
 int custodian_start(struct custodian *c, struct cgroup *cg,
 		    const struct protect *protect, int wsfd)
 {
@@ -97,8 +109,15 @@ int custodian_start(struct custodian *c, struct cgroup *cg,
 		return -errno;
 	c->sock = sv[0];
 	c->other = sv[1];
+	/* Born on our processor and staying there: it must not push the child
+	 * that builds the sandbox off the other one. */
+	cpu_set_t all, here;
+	bool pinned = sched_getaffinity(0, sizeof all, &all) == 0 && only_here(&here) &&
+		      sched_setaffinity(0, sizeof here, &here) == 0;
 	pid_t pid = clone(custodian_main, stack + sizeof stack, CLONE_VM | SIGCHLD, c);
 	int e = errno;
+	if (pinned)
+		sched_setaffinity(0, sizeof all, &all);
 	close(sv[1]);
 	if (pid < 0) {
 		fd_close(&c->sock);
@@ -131,6 +150,10 @@ void custodian_dismiss(struct custodian *c)
 {
 	if (c->pid <= 0)
 		return;
+	/* Dying on this processor saves waking another one for it. */
+	cpu_set_t here;
+	if (only_here(&here))
+		sched_setaffinity(c->pid, sizeof here, &here);
 	/* killed before its socket closes, or it would start cleaning */
 	kill(c->pid, SIGKILL);
 	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)

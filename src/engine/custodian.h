@@ -22,7 +22,7 @@ struct custodian {
 	int wsfd;
 };
 
-/* Starts it, before anything exists that would need cleaning.  -errno. */
+/* Starts it; before anything exists that it would have to clean.  -errno. */
 int custodian_start(struct custodian *c, struct cgroup *cg,
 		    const struct protect *protect, int wsfd);
 /* Tells it which process must be gone before it sweeps. */

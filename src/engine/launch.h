@@ -28,8 +28,6 @@ struct launch {
 	int ctl_child, ctl_supervisor;    /* SOCK_SEQPACKET, struct wire */
 	int status_write, status_read;    /* struct init_report */
 	int death_read, death_write;      /* end of file: the supervisor died */
-	pid_t netns_pid;                  /* the process that makes it */
-	int netns_fd, netns_error;        /* what it left in our shared memory */
 	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
 	char uid_map[48], gid_map[48];    /* the one line of each map */
 	char status_arg[12], death_arg[12], job_arg[12];
@@ -38,11 +36,6 @@ struct launch {
 
 /* The builder: runs as pid 1 of the new namespaces, never returns. */
 void child_main(struct launch *l) __attribute__((noreturn));
-
-/* Makes the network namespace in a process beside the builder, which is busy
- * with the root tree meanwhile; join waits for it and moves the builder in. */
-void netns_start(struct launch *l);
-void netns_join(struct launch *l);
 
 /* The job: confines itself for good, reports, waits for release, executes.
  * Runs on a stack of its own, sharing memory with the builder. */

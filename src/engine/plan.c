@@ -200,7 +200,6 @@ static void plan_placed(struct planner *pl)
 	const struct spec *s = pl->p->spec;
 	const struct placed fixed[] = {
 		{ "/tmp", NULL, "tmp", 01777 },
-		{ "/var/tmp", NULL, "var-tmp", 01777 },
 		{ "/dev/shm", NULL, "shm", 01777 },
 		{ s->home, NULL, "home", 0700 },
 		{ s->workspace.dst, &s->workspace, NULL, 0 },
@@ -296,7 +295,8 @@ int plan_build(struct plan *p, const struct spec *s, struct brig_error *err)
 	if (r < 0)
 		goto fail;
 	p->clone_flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
-			 CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+			 CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP |
+			 (s->net == NET_NONE ? CLONE_NEWNET : 0);
 
 	/* One rule lets everything in the tree be read and executed: the tree
 	 * holds only what the policy shows.  Writing is granted by name. */

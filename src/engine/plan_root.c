@@ -50,7 +50,7 @@ void plan_system(struct planner *pl)
 static const char *const etc_shared[] = {
 	"ld.so.cache", "alternatives", "ssl/certs", "ssl/openssl.cnf", "pki",
 	"crypto-policies", "localtime", "os-release", "services", "protocols",
-	"mime.types", "fonts", "java-11-openjdk", "java-17-openjdk",
+	"fonts", "java-11-openjdk", "java-17-openjdk",
 	"java-21-openjdk",
 };
 /* Only with the host's network. */
@@ -71,21 +71,19 @@ static void etc_one(struct planner *pl, const char *name)
 	}
 	/* A link into /usr works inside as it is; what a link elsewhere points
 	 * at (resolv.conf into /run) is bound under its own name. */
-	char real[PATH_MAX];
-	if (!realpath(path, real))
+	ssize_t n = readlink(path, target, sizeof target - 1);
+	if (n <= 0)
 		return;
-	if (path_is_under(real, "/usr")) {
-		ssize_t n = readlink(path, target, sizeof target - 1);
-		if (n <= 0)
-			return;
-		target[n] = '\0';
+	target[n] = '\0';
+	if (path_is_under(target, "/usr") || path_is_under(target, "../usr")) {
 		plan_parents(pl, path);
 		struct plan_op *op = plan_add(pl, OP_SYMLINK, path, 0);
 		if (op && !(op->text = strdup(target)))
 			pl->failed = true;
 		return;
 	}
-	if (stat(real, &st) == 0)
+	char real[PATH_MAX];
+	if (realpath(path, real) && stat(real, &st) == 0)
 		plan_bind(pl, real, path,
 			  OPF_RO | OPF_NOEXEC | (S_ISDIR(st.st_mode) ? OPF_DIR : 0));
 }
@@ -176,12 +174,13 @@ void plan_proc(struct planner *pl)
 	plan_add(pl, OP_PROC, "/proc", OPF_NOEXEC | OPF_DIR);
 	plan_rule(pl, LL_PROC, "/proc", true);
 	for (size_t i = 0; i < ARRAY_LEN(proc_masked); i++)
-		if (access(proc_masked[i], F_OK) == 0)
-			plan_add(pl, OP_MASK, proc_masked[i], OPF_OPTIONAL);
+		plan_add(pl, OP_MASK, proc_masked[i], OPF_OPTIONAL);
 	for (size_t i = 0; i < ARRAY_LEN(proc_read_only); i++)
-		if (access(proc_read_only[i], F_OK) == 0)
-			plan_add(pl, OP_RO, proc_read_only[i], OPF_OPTIONAL | OPF_DIR);
+		plan_add(pl, OP_RO, proc_read_only[i], OPF_OPTIONAL | OPF_DIR);
 	plan_add(pl, OP_DIR, "/run", 0);
 	plan_add(pl, OP_DIR, "/var", 0);
 	plan_add(pl, OP_DIR, "/home", 0);
+	struct plan_op *op = plan_add(pl, OP_SYMLINK, "/var/tmp", 0);
+	if (op && !(op->text = strdup("../tmp")))
+		pl->failed = true;
 }

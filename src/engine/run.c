@@ -171,6 +171,17 @@ static int map_ids(struct run *r, struct brig_error *err)
 	return 0;
 }
 
+/* Once; early when there are groups to be made before the clone. */
+static int start_custodian(struct run *r, struct brig_error *err)
+{
+	if (r->cust.pid > 0)
+		return 0;
+	int e = custodian_start(&r->cust, &r->cg, &r->l.plan->protect,
+				r->l.spec->workspace.fd);
+	return e < 0 ? err_set(err, BRIG_E_NO_MEMORY, -e, "prepare",
+			       "the custodian") : 0;
+}
+
 /* Tells the job that its groups exist; version 1 hands over `tasks` files. */
 static int send_limits(struct run *r, struct brig_error *err)
 {
@@ -225,16 +236,16 @@ static int start(struct run *r, struct brig_error *err)
 	fd_close(&l->death_read);
 	fd_close(&l->stdio[1]);
 	fd_close(&l->stdio[2]);
-	/* in the shared socket buffer until it is needed: wakes nobody */
-	int e = custodian_watch(&r->cust, pidfd);
+	int e = l->spec->as_root ? map_ids(r, err) : 0;
+	/* While the child builds, what does not depend on it.  Nothing exists
+	 * yet that would outlive us: the child dies with us by itself. */
+	if (e == 0)
+		e = start_custodian(r, err);
+	if (e < 0)
+		return e;
+	e = custodian_watch(&r->cust, pidfd);
 	if (e < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -e, "clone", "the custodian");
-	if (l->spec->as_root) {
-		e = map_ids(r, err);
-		if (e < 0)
-			return e;
-	}
-	/* While the child builds, what does not depend on it. */
 	evidence_read_own(&r->res->evidence);
 	if (r->late_limits) {
 		e = prepare_limits(r, err);
@@ -273,11 +284,7 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 	if (r->sigfd < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "signals");
 	prepare_filter(r);
-	/* First of all the one who cleans up, then what there is to clean. */
-	int e = custodian_start(&r->cust, &r->cg, &plan->protect,
-				plan->spec->workspace.fd);
-	if (e < 0)
-		return err_set(err, BRIG_E_NO_MEMORY, -e, "prepare", "the custodian");
+	int e;
 	r->late_limits = cgroup_is_v1();
 	if (r->late_limits) {
 		/* Decided before the child exists, as it sets the limit itself.
@@ -290,7 +297,10 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 		if (s->limits.pids && !group && kernel_at_least(5, 14))
 			l->nproc = s->limits.pids;
 	} else {
-		e = prepare_limits(r, err);
+		/* groups come before the clone, the one who cleans up before them */
+		e = start_custodian(r, err);
+		if (e == 0)
+			e = prepare_limits(r, err);
 		if (e < 0)
 			return e;
 	}

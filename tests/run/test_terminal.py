@@ -177,6 +177,12 @@ def test_pty_end_of_file(who, terminal):
     assert t.wait() == 0
 
 
+def test_pty_closed_by_the_command_is_no_hangup(who):
+    """Closing all of its stdio must not cost a command its life (SIGHUP)."""
+    r = who.run("sh", "-c", "echo one; exec 0<&- 1>&- 2>&-; sleep 0.3; echo two > /dev/tty; exit 5", opts=["--pty"])
+    assert (r.code, r.json["signal"], r.json["stdout"]) == (5, None, "one\r\ntwo\r\n"), r.json
+
+
 def test_pty_is_raw_on_the_outside(who, terminal):
     t = terminal(BRIG, "run", "--pty", "--", "sh", "-c", "echo ready; sleep 0.4")
     t.expect("ready")

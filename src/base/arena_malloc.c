@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * malloc for the brig executable: a process that lives for one command.  Small
+ * blocks are cut from one static area and never given back; large ones (a
+ * captured megabyte) are mapped and unmapped.  A general allocator spends more
+ * time in mmap and page faults here than the whole plan takes.
+ *
+ * Not linked into libbrig, whose callers have an allocator of their own.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ARENA = 192 * 1024, ALIGN = 16, LARGE = 32 * 1024 };
+
+/* In front of every block; 16 bytes, so that what follows stays aligned. */
+struct head {
+	size_t size;   /* usable bytes */
+	size_t mapped; /* length of the mapping, 0 in the arena */
+};
+_Static_assert(sizeof(struct head) == ALIGN, "blocks must stay aligned");
+
+static _Alignas(ALIGN) unsigned char arena[ARENA];
+static size_t used;
+
+static struct head *head_of(void *p)
+{
+	return (struct head *)((unsigned char *)p - sizeof(struct head));
+}
+
+/* The work; under a name the compiler has no opinion about. */
+static void *take(size_t n)
+{
+	if (n > PTRDIFF_MAX - 2 * ALIGN) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	size_t need = sizeof(struct head) + ((n + ALIGN - 1) & ~(size_t)(ALIGN - 1));
+	struct head *h;
+	if (need <= LARGE && need <= ARENA - used) {
+		h = (struct head *)(arena + used);
+		used += need;
+		*h = (struct head){ need - sizeof *h, 0 };
+		return h + 1;
+	}
+	h = mmap(NULL, need, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (h == MAP_FAILED)
+		return NULL;
+	*h = (struct head){ need - sizeof *h, need };
+	return h + 1;
+}
+
+static void give_back(void *p)
+{
+	struct head *h = head_of(p);
+	if (h->mapped) {
+		int saved = errno;
+		munmap(h, h->mapped);
+		errno = saved;
+	} else if ((unsigned char *)p + h->size == arena + used) {
+		used -= sizeof *h + h->size; /* the last block comes back */
+	}
+}
+
+void *malloc(size_t n)
+{
+	return take(n);
+}
+
+void free(void *p)
+{
+	if (p)
+		give_back(p);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	size_t total;
+
+	if (__builtin_mul_overflow(n, size, &total)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	void *p = take(total);
+	if (p && !head_of(p)->mapped)
+		memset(p, 0, total);
+	return p;
+}
+
+void *realloc(void *p, size_t n)
+{
+	if (!p)
+		return take(n);
+	struct head *h = head_of(p);
+	if (n <= h->size)
+		return p;
+	void *q = take(n);
+	if (!q)
+		return NULL;
+	memcpy(q, p, h->size);
+	give_back(p);
+	return q;
+}
+
+void *aligned_alloc(size_t align, size_t n)
+{
+	if (align <= ALIGN)
+		return take(n);
+	errno = ENOMEM; /* nothing in brig asks for more */
+	return NULL;
+}

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""brig doctor, and fail-closed behaviour where a layer is not to be had."""
+import json
+import os
+import pty
+import select
+import subprocess
+
+import pytest
+
+from conftest import BRIG, ESC, wait_until
+
+LAYERS = ["user", "mount", "pid", "net", "ipc", "uts", "cgroup", "caps", "no_new_privs", "seccomp", "landlock"]
+
+
+def test_doctor_here(who):
+    r = who.brig("doctor")
+    assert r.code == 0 and r.err == ""
+    assert ESC not in r.out, "plain when piped"
+    assert "Everything the policy asks for can be enforced here." in r.out
+    assert "a real sandbox" in r.out and "failed" not in r.out
+
+
+def test_doctor_json_shape(who):
+    r = who.brig("doctor", "--json")
+    assert r.code == 0 and r.out.count("\n") == 1
+    j = json.loads(r.out)
+    assert (j["v"], j["ok"]) == (1, True)
+    assert list(j["backends"]) == ["native"]
+    n = j["backends"]["native"]
+    assert n["ok"] is True and n["unmet"] == [] and n["error"] is None
+    assert n["required"] == LAYERS
+    assert set(LAYERS) <= set(n["enforced"])
+    names = [p["name"] for p in n["probes"]]
+    assert len(names) == len(set(names)) >= 10
+    for p in n["probes"]:
+        assert list(p) == ["name", "state", "detail", "fix", "layers"]
+        assert p["state"] in ("ok", "limited", "failed")
+        assert p["state"] == "ok" or p["fix"], "what does not work comes with a fix: %s" % p
+    for name in ("user namespace", "mount namespace", "fresh /proc", "system-call filter", "landlock"):
+        assert next(p for p in n["probes"] if p["name"] == name)["state"] == "ok"
+
+
+def test_doctor_leaves_nothing(who):
+    before = set(os.listdir("/tmp"))
+    who.brig("doctor")
+    assert not [x for x in set(os.listdir("/tmp")) - before if x.startswith("brig-doctor")]
+
+
+def test_doctor_agrees_with_run(who):
+    n = json.loads(who.brig("doctor", "--json").out)["backends"]["native"]
+    assert who.sh(":").json["enforced"] == n["enforced"]
+
+
+def test_doctor_require(who):
+    assert who.brig("doctor", "--require", "user,pid,seccomp").code == 0
+    n = json.loads(who.brig("doctor", "--json").out)["backends"]["native"]
+    r = who.brig("doctor", "--require", "memory")
+    assert r.code == (0 if "memory" in n["enforced"] else 1)
+    if r.code:
+        assert "Not enforceable: memory" in r.out
+    r = who.brig("doctor", "--require", "bogus")
+    r.refused(2, "BAD_VALUE", "bogus")
+
+
+def test_doctor_other_backends(who):
+    r = who.brig("doctor", "--backend", "docker")
+    assert r.code != 0 and "docker" in r.err and r.err.count("\n") == 1
+
+
+def test_doctor_with_run_only_options(user):
+    """Options that mean nothing to doctor are not taken silently."""
+    r = user.brig("doctor", "--memory", "12X")
+    assert r.code == 2
+
+
+# -- colour -------------------------------------------------------------------
+
+def on_pty(who, *args, env=None):
+    master, slave = pty.openpty()
+    p = who.popen([BRIG, *args], env=env, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    out = b""
+    while True:
+        if not select.select([master], [], [], 10)[0]:
+            break
+        try:
+            data = os.read(master, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        out += data
+    p.wait()
+    os.close(master)
+    return out.decode()
+
+
+@pytest.mark.parametrize("verb", ["doctor", "explain"])
+def test_colour(who, verb):
+    assert ESC + "[" in on_pty(who, verb)
+    assert ESC not in on_pty(who, verb, env={"NO_COLOR": "1"})
+    assert ESC not in on_pty(who, verb, env={"TERM": "dumb"})
+    assert ESC + "[" in on_pty(who, verb, env={"NO_COLOR": ""}), "empty NO_COLOR means nothing"
+    assert ESC not in who.brig(verb).out
+    assert ESC not in on_pty(who, verb, "--json")
+
+
+# -- no user namespaces -------------------------------------------------------
+
+ROOT_ID = ["unshare", "-Ur"]
+OWN_ID = ["unshare", "--map-user=1000", "--map-group=1000", "--keep-caps"]
+DROP = "setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all"
+
+
+def forbidden(who, *args, sysctl="max_user_namespaces", how=ROOT_ID):
+    """In a throw-away user namespace where this kind of namespace is forbidden.
+
+    Either as the root of that namespace (a container's root), or under an
+    ordinary id and without any capability."""
+    p = who.popen([*how, "sh", "-c",
+                   "echo 0 > /proc/sys/user/%s || exit 99; exec %s \"$@\"" % (sysctl, "" if how is ROOT_ID else DROP),
+                   "sh", BRIG, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = p.communicate(timeout=30)
+    if p.returncode == 99:
+        pytest.skip("cannot set user.%s in a user namespace: %s" % (sysctl, err.decode()))
+    return p.returncode, out.decode(), err.decode()
+
+
+@pytest.mark.parametrize("how", [ROOT_ID, OWN_ID], ids=["as-root", "as-1000"])
+def test_no_user_namespaces_run(who, how):
+    code, out, err = forbidden(who, "run", "--json", "--", *who.ran_marker(), how=how)
+    assert code == 125 and not who.marker.exists() and "RAN" not in out
+    j = json.loads(out)
+    assert j["ran"] is False and j["enforced"] == []
+    assert j["error"]["code"] == "USERNS_DENIED"
+    assert "max_user_namespaces is 0" in j["error"]["message"]
+    assert "sysctl -w user.max_user_namespaces=" in j["error"]["fix"]
+    assert err.count("\n") == 1 and err.startswith("brig: USERNS_DENIED: ")
+
+
+def test_no_user_namespaces_shell(who):
+    code, _out, err = forbidden(who, "shell")
+    assert code == 125 and "USERNS_DENIED" in err
+
+
+def test_no_user_namespaces_with_fewer_requirements(who):
+    """Never unconfined instead, whatever is said to be required."""
+    for req in ("seccomp", "caps", "landlock"):
+        code, out, err = forbidden(who, "run", "--require", req, "--", *who.ran_marker())
+        assert code == 125 and not who.marker.exists() and "RAN" not in out, (req, out, err)
+
+
+def test_no_user_namespaces_doctor(who):
+    code, out, err = forbidden(who, "doctor")
+    assert code == 1
+    assert "brig would refuse to run here" in out and "max_user_namespaces" in out
+    code, out, err = forbidden(who, "doctor", "--json")
+    assert code == 1
+    j = json.loads(out)
+    n = j["backends"]["native"]
+    assert j["ok"] is False and n["ok"] is False and "user" in n["unmet"]
+    assert n["error"]["code"] == "USERNS_DENIED"
+    p = next(p for p in n["probes"] if p["name"] == "user namespace")
+    assert p["state"] == "failed" and "sysctl" in p["fix"]
+
+
+@pytest.mark.parametrize("kind", ["mnt", "pid", "net", "ipc", "uts", "cgroup"])
+def test_other_namespaces_forbidden(who, kind):
+    sysctl = "max_%s_namespaces" % kind
+    code, out, err = forbidden(who, "run", "--json", "--", *who.ran_marker(), sysctl=sysctl, how=OWN_ID)
+    assert code == 125 and not who.marker.exists() and "RAN" not in out
+    j = json.loads(out)
+    assert j["ran"] is False and j["error"]["fix"] and err.count("\n") == 1
+    # the cause is named, not the user namespace
+    assert "user namespace" not in err, err
+    assert {"mnt": "mount", "net": "network"}.get(kind, kind) in err or "max_%s" % kind in err, err
+    code, _out, _err = forbidden(who, "doctor", sysctl=sysctl, how=OWN_ID)
+    assert code == 1
+
+
+def test_required_layer_without_evidence(who):
+    """Landlock away (a kernel without it, here: the limit on its layers) means 125."""
+    r = who.brig("run", "--net", "host", "--require", "user,net", "--json", "--", *who.ran_marker())
+    assert r.code == 125 and r.json["error"]["code"] == "REQUIRE_UNMET"
+    assert not who.marker.exists() and r.json["ran"] is False
+    assert "net" in r.json["missing"] and "net" not in r.json["enforced"]
+    assert r.json["evidence"]["namespaces"]["net"] in os.readlink("/proc/self/ns/net")
+
+
+def test_nested_in_a_root_of_a_user_namespace(who):
+    """As root of a user namespace (a rootless container): works or is refused, never half."""
+    p = who.popen(["unshare", "-Ur", BRIG, "run", "--json", "--", "sh", "-c", "id -u"], stdout=subprocess.PIPE,
+                  stderr=subprocess.PIPE)
+    out, err = p.communicate(timeout=20)
+    j = json.loads(out)
+    if p.returncode == 125:
+        assert j["ran"] is False and j["error"]["fix"] and err.count(b"\n") == 1
+    else:
+        assert p.returncode == 0 and j["stdout"].strip() != "0" and j["missing"] == [x for x in j["missing"]
+                                                                                     if x in ("memory", "cpu")]
+
+
+def test_proc_not_mounted(who):
+    """Without /proc outside there is no evidence: refused."""
+    p = who.popen(["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh", BRIG, "run", "--",
+                   *who.ran_marker()], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = p.communicate(timeout=20)
+    assert p.returncode == 125 and not who.marker.exists() and b"RAN" not in out
+    assert err.count(b"\n") == 1 and err.startswith(b"brig: ")
+    assert wait_until(lambda: True)
