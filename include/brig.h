@@ -104,6 +104,10 @@ int brig_spec_set_argv(struct brig_spec *spec, const char *const *argv,
 int brig_run(const struct brig_spec *spec, struct brig_result **result,
 	     struct brig_error *err);
 
+/* A result that says "refused" for a reason found before brig_run() could be
+ * called (a value that brig_spec_set() did not take, say).  NULL: no memory. */
+struct brig_result *brig_result_refused(const struct brig_error *why);
+
 /* The exit code `brig run` would end with (see the exit code table). */
 int brig_result_exit_code(const struct brig_result *result);
 

@@ -22,14 +22,25 @@ static void print_array(const char *name, const struct sock_filter *insns,
 	printf("};\n");
 }
 
-static int print_filter(enum seccomp_arch arch, bool notify,
+/* Builds one of the policies by its name in the output. */
+static int build(const char *which, enum seccomp_arch arch,
+		 struct seccomp_default_policy *policy, const char **problem,
+		 const char **name)
+{
+	if (strcmp(which, "floor") == 0)
+		return seccomp_floor_build(arch, policy, problem, name);
+	return seccomp_default_build(arch, strcmp(which, "default_notify") == 0,
+				     policy, problem, name);
+}
+
+static int print_filter(const char *which, enum seccomp_arch arch,
 			struct seccomp_default_policy *policy)
 {
 	const char *problem = "", *name = "";
 	struct sock_filter *insns = NULL;
 	unsigned short len = 0;
 
-	int r = seccomp_default_build(arch, notify, policy, &problem, &name);
+	int r = build(which, arch, policy, &problem, &name);
 	if (r < 0) {
 		fprintf(stderr, "gen-seccomp: in seccomp_default.c, %s %s\n",
 			name, problem);
@@ -40,7 +51,7 @@ static int print_filter(enum seccomp_arch arch, bool notify,
 		fprintf(stderr, "gen-seccomp: compiling: %s\n", strerror(-r));
 		return r;
 	}
-	print_array(notify ? "default_notify" : "default_plain", insns, len);
+	print_array(strcmp(which, "floor") ? which : "floor_insns", insns, len);
 	free(insns);
 	return 0;
 }
@@ -62,9 +73,12 @@ int main(int argc, char **argv)
 	/* Other architectures must not compile someone else's numbers in. */
 	printf("#ifndef __%s__\n#error \"these filters are for %s\"\n#endif\n",
 	       argv[1], argv[1]);
-	int r = print_filter(arch, false, policy);
+	int r = print_filter("floor", arch, policy);
 	if (r == 0)
-		r = print_filter(arch, true, policy);
+		r = print_filter("default_plain", arch, policy);
+	/* last: the policy's table of reported errnos is printed below */
+	if (r == 0)
+		r = print_filter("default_notify", arch, policy);
 
 	printf("\nstatic const unsigned char refusal_errno[] = {");
 	for (size_t i = 0; i < policy->policy.ncalls; i++)

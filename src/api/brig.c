@@ -47,6 +47,17 @@ int brig_run(const struct brig_spec *rq, struct brig_result **out,
 	return 0;
 }
 
+struct brig_result *brig_result_refused(const struct brig_error *why)
+{
+	char id[27];
+
+	id_make(id);
+	struct brig_result *res = result_new(id);
+	if (res)
+		res->error = *why;
+	return res;
+}
+
 char *brig_explain_json(const struct brig_spec *rq, size_t *len,
 			struct brig_error *err)
 {

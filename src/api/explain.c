@@ -287,6 +287,13 @@ char *explain_for_model(const struct plan *p)
 	const struct spec *s = p->spec;
 	struct buf b = { 0 };
 	char mem[32], tmp[32];
+	/* a newline in a directory's name must not become a line of the prompt */
+	cleanup_free char *dst = str_printable(s->workspace.dst);
+	cleanup_free char *cwd = str_printable(p->cwd);
+	cleanup_free char *home = str_printable(s->home);
+
+	if (!dst || !cwd || !home)
+		return NULL;
 
 	buf_addf(&b,
 		 "Your commands run in a sandbox, a fresh one for each call.\n"
@@ -295,10 +302,12 @@ char *explain_for_model(const struct plan *p)
 		 "- /tmp, /dev/shm and %s are private, hold %s in all, and are empty "
 		 "again at the next call.\n"
 		 "- The rest of the file system is read-only or not there.\n",
-		 s->workspace.dst, p->cwd, s->home, size_text(s->limits.tmp_size, tmp));
-	for (size_t i = 0; i < s->n_binds; i++)
-		buf_addf(&b, "- %s is available %s.\n", s->binds[i].dst,
+		 dst, cwd, home, size_text(s->limits.tmp_size, tmp));
+	for (size_t i = 0; i < s->n_binds; i++) {
+		cleanup_free char *shown = str_printable(s->binds[i].dst);
+		buf_addf(&b, "- %s is available %s.\n", shown ? shown : "?",
 			 s->binds[i].writable ? "for reading and writing" : "read-only");
+	}
 	if (s->net == NET_HOST)
 		buf_adds(&b, "- The network is available.\n");
 	else
@@ -307,11 +316,16 @@ char *explain_for_model(const struct plan *p)
 			 s->loopback ? "; servers you start yourself on 127.0.0.1 work" :
 				       "");
 	if (s->limits.timeout_ms)
-		buf_addf(&b, "- A call is stopped after %" PRIu64 " seconds.\n",
-			 s->limits.timeout_ms / 1000);
-	buf_addf(&b, "- Limits: memory %s, %" PRIu64 " processes, no root, no new "
-		     "namespaces, no mounts.\n",
-		 size_text(s->limits.memory, mem), s->limits.pids);
+		buf_addf(&b, "- A call is stopped after %g seconds.\n",
+			 (double)s->limits.timeout_ms / 1000);
+	if (s->limits.memory)
+		buf_addf(&b, "- Use at most %s of memory.\n",
+			 size_text(s->limits.memory, mem));
+	if (s->limits.pids)
+		buf_addf(&b, "- At most %" PRIu64 " processes and threads at a time.\n",
+			 s->limits.pids);
+	buf_adds(&b, "- You are not root and cannot become root, mount, or make "
+		     "namespaces.\n");
 	buf_adds(&b, "- Do not create or change these in the workspace (it is "
 		     "prevented or undone): ");
 	bool first = true;

@@ -36,6 +36,8 @@ struct cli_flag {
  */
 int cli_options(int argc, char **argv, struct brig_spec *rq,
 		const struct cli_flag *flags, int *rest);
+/* What the last failing cli_options() said, for a caller that wants JSON. */
+extern struct brig_error cli_last_error;
 
 /* "brig: message (fix)" on standard error, safe for terminals. */
 void cli_error(const struct brig_error *e);

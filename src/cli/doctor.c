@@ -20,7 +20,8 @@ static const char *const state_colour[] = { [PROBE_OK] = "\033[32m",
 					    [PROBE_FAILED] = "\033[31m" };
 
 /* The last and strongest probe: a real sandbox, through the whole pipeline. */
-static struct brig_result *trial(unsigned *enforced, struct brig_error *err)
+static struct brig_result *trial(const char *require, unsigned *enforced,
+				 struct brig_error *err)
 {
 	static const char *const cmd[] = { "/bin/sh", "-c", ":", NULL };
 	char dir[] = "/tmp/brig-doctor-XXXXXX";
@@ -30,6 +31,7 @@ static struct brig_result *trial(unsigned *enforced, struct brig_error *err)
 	if (rq && mkdtemp(dir)) {
 		if (brig_spec_set(rq, "workspace", dir, err) == 0 &&
 		    brig_spec_set(rq, "json", "", err) == 0 &&
+		    (!require || brig_spec_set(rq, "require", require, err) == 0) &&
 		    brig_spec_set_argv(rq, cmd, err) == 0)
 			brig_run(rq, &res, err);
 		rmdir(dir);
@@ -49,10 +51,10 @@ struct report {
 	bool ok;
 };
 
-static void examine(struct report *r)
+static void examine(struct report *r, const char *require)
 {
 	r->n = probe_native(r->probes);
-	r->trial = trial(&r->enforced, &r->err);
+	r->trial = trial(require, &r->enforced, &r->err);
 	r->ok = r->trial && r->trial->ran && r->trial->exit_code == 0 &&
 		(r->required & ~r->enforced) == 0;
 }
@@ -120,6 +122,19 @@ static void line(bool colour, enum probe_state st, const char *name,
 		       colour ? "\033[0m" : "");
 }
 
+/* Default limits that will be listed in `missing`, not refused. */
+static void print_missing(unsigned bits)
+{
+	if (!bits)
+		return;
+	printf("Default limits that are not enforced here (results list them under "
+	       "\"missing\"):");
+	for (unsigned i = 0; i < LAYER__COUNT; i++)
+		if (bits & LAYER_BIT(i))
+			printf(" %s", layer_name((enum layer)i));
+	printf("\n");
+}
+
 static void print_text(const struct report *r)
 {
 	bool c = cli_colour(STDOUT_FILENO);
@@ -139,8 +154,9 @@ static void print_text(const struct report *r)
 	}
 	unsigned unmet = r->required & ~r->enforced;
 	if (r->ok) {
-		printf("\n%sEverything the policy asks for can be enforced here.%s\n",
+		printf("\n%sEverything that is required can be enforced here.%s\n",
 		       c ? "\033[32m" : "", c ? "\033[0m" : "");
+		print_missing(r->trial->missing);
 		return;
 	}
 	printf("\n%sbrig would refuse to run here.%s Not enforceable:",
@@ -187,7 +203,7 @@ static int doctor_main(int argc, char **argv)
 		code = 1;
 	} else if (code == 0) {
 		struct report r = { .required = required_of(rq) };
-		examine(&r);
+		examine(&r, request_text(rq, OPT_REQUIRE));
 		if (request_flag(rq, OPT_JSON))
 			print_json(&r);
 		else

@@ -10,6 +10,8 @@
 #include "base/str.h"
 #include "cli/cli.h"
 
+struct brig_error cli_last_error;
+
 bool cli_colour(int fd)
 {
 	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
@@ -49,10 +51,11 @@ int cli_print(const char *text, size_t len)
 static int usage(const char *verb, const char *word, const char *what,
 		 const char *hint)
 {
-	cleanup_free char *shown = str_printable(word);
-
-	fprintf(stderr, "brig %s: %.60s: %s (%s)\n", verb, shown ? shown : "?", what,
-		hint);
+	(void)verb;
+	err_set(&cli_last_error, BRIG_E_BAD_OPTION, 0, "options", "%.60s: %s", word,
+		what);
+	err_fix(&cli_last_error, "%s", hint);
+	cli_error(&cli_last_error);
 	return EXIT_USAGE;
 }
 
@@ -75,7 +78,9 @@ static int unknown(const char *verb, const char *name)
 		snprintf(hint, sizeof hint, "did you mean --%s?", near);
 	else
 		snprintf(hint, sizeof hint, "see brig help %s", verb);
-	return usage(verb, name, "unknown option", hint);
+	char word[72];
+	snprintf(word, sizeof word, "--%s", name);
+	return usage(verb, word, "unknown option", hint);
 }
 
 /* One "--name", "--name=value" or "--name value". */
@@ -85,7 +90,6 @@ static int one_option(const char *verb, char **argv, int argc, int *i,
 	char name[64];
 	const char *word = argv[*i] + 2, *eq = strchr(word, '=');
 	size_t n = eq ? (size_t)(eq - word) : strlen(word);
-	struct brig_error err = { 0 };
 
 	if (n >= sizeof name)
 		return usage(verb, word, "unknown option", "see brig help");
@@ -105,9 +109,10 @@ static int one_option(const char *verb, char **argv, int argc, int *i,
 			return usage(verb, name, "needs a value", d->help);
 		value = argv[++*i];
 	}
-	if (request_set(rq, o, value ? value : "", "command line", &err) < 0) {
-		cli_error(&err);
-		return cli_error_code(&err);
+	if (request_set(rq, o, value ? value : "", "command line",
+			&cli_last_error) < 0) {
+		cli_error(&cli_last_error);
+		return cli_error_code(&cli_last_error);
 	}
 	return 0;
 }

@@ -34,31 +34,40 @@ static void warn_host_network(const struct brig_spec *rq)
 				"machine's network\n");
 }
 
-static int write_result(const struct brig_result *res, const struct brig_spec *rq,
-			int status_fd)
+/* Where the result object goes: the descriptor, standard output, or nowhere.
+ * Failing to write it is said, but does not change what the command did. */
+static void write_result(const struct brig_result *res, bool json, int status_fd)
 {
 	size_t len;
-	cleanup_free char *json = NULL;
-	int code = 0;
 
-	if (!request_flag(rq, OPT_JSON) && status_fd < 0)
-		return 0;
-	json = brig_result_json(res, &len);
-	if (!json) {
+	if (!json && status_fd < 0)
+		return;
+	char *text = brig_result_json(res, &len);
+	if (!text) {
 		fprintf(stderr, "brig: NO_MEMORY: the result object\n");
-		return EXIT_REFUSED;
+		return;
 	}
-	json[len] = '\n'; /* in place of the final NUL */
-	if (status_fd >= 0) {
-		int r = fd_write_full(status_fd, json, len + 1);
-		if (r < 0) {
-			fprintf(stderr, "brig: IO_FAILED: --status-fd: %s\n", strerror(-r));
-			code = EXIT_REFUSED;
-		}
-	}
-	if (request_flag(rq, OPT_JSON) && cli_print(json, len + 1))
-		code = EXIT_REFUSED;
-	return code;
+	text[len] = '\n'; /* in place of the final NUL */
+	int r = status_fd >= 0 ? fd_write_full(status_fd, text, len + 1) : 0;
+	if (r < 0)
+		fprintf(stderr, "brig: IO_FAILED: --status-fd: %s\n", strerror(-r));
+	if (json)
+		cli_print(text, len + 1);
+	free(text);
+}
+
+/* A command line that could not be read: a caller that asked for JSON anywhere
+ * on it still gets an object. */
+static void refuse_in_json(int argc, char **argv)
+{
+	bool json = false;
+
+	for (int i = 1; i < argc && !streq(argv[i], "--"); i++)
+		json = json || streq(argv[i], "--json");
+	struct brig_result *res = json ? brig_result_refused(&cli_last_error) : NULL;
+	if (res)
+		write_result(res, true, -1);
+	brig_result_free(res);
 }
 
 /* Runs what the request says and returns brig's exit code. */
@@ -84,10 +93,10 @@ static int run_request(struct brig_spec *rq)
 		if (code == EXIT_REFUSED)
 			code = cli_error_code(&err);
 	}
-	int io = write_result(res, rq, status_fd);
+	write_result(res, request_flag(rq, OPT_JSON), status_fd);
 	/* The process ends here: the kernel frees faster than we could. */
 	fflush(NULL);
-	_exit(io ? io : code);
+	_exit(code);
 }
 
 static int run_main(int argc, char **argv)
@@ -109,6 +118,8 @@ static int run_main(int argc, char **argv)
 		} else {
 			code = run_request(rq);
 		}
+	} else {
+		refuse_in_json(argc, argv);
 	}
 	brig_spec_free(rq);
 	return code;

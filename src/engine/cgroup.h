@@ -49,8 +49,8 @@ struct cgroup {
 	bool scope;                /* v2 scope made by the systemd manager */
 	char leaf[PATH_MAX];       /* v2: where the supervisor had to step aside to, */
 	unsigned leaf_bits;        /* and what was switched on above it; undone last */
-	char why[256];             /* why a controller is not usable, for people */
-	char fix[256];
+	char why[512];             /* why a controller is not usable, for people */
+	char fix[512];
 };
 
 struct cgroup_usage {

@@ -72,7 +72,8 @@ int diagnose_userns(int errnum, struct brig_error *err)
 		why = "the kernel refused it";
 		fix = "brig doctor shows what is missing";
 	}
-	err_set(err, BRIG_E_USERNS_DENIED, errnum, "clone",
+	err_set(err, errnum == ENOSYS ? BRIG_E_KERNEL_TOO_OLD : BRIG_E_USERNS_DENIED,
+		errnum, "clone",
 		"a user namespace could not be made: %s", why);
 	err_fix(err, "%s", fix);
 	return -errnum;

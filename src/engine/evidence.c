@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,8 +97,14 @@ void evidence_read_own(struct evidence *ev)
 {
 	cleanup_close int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
+	char text[4096];
+
 	for (int i = 0; self >= 0 && i < EV_NS_COUNT; i++)
 		ev->ns_host[i] = ns_inode(self, evidence_ns_names[i]);
+	const char *v = NULL;
+	if (self >= 0 && fd_read_at(self, "status", text, sizeof text) > 0)
+		v = field(text, "Seccomp_filters");
+	ev->seccomp_filters_own = v ? atoi(v) : INT_MAX; /* unknown: no evidence */
 }
 
 int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err)
@@ -148,7 +155,8 @@ unsigned evidence_layers(const struct evidence *ev)
 		bits |= LAYER_BIT(LAYER_CAPS);
 	if (ev->no_new_privs == 1)
 		bits |= LAYER_BIT(LAYER_NO_NEW_PRIVS);
-	if (ev->seccomp == 2)
+	/* A container's filter around us is inherited and is not ours. */
+	if (ev->seccomp == 2 && ev->seccomp_filters > ev->seccomp_filters_own)
 		bits |= LAYER_BIT(LAYER_SECCOMP);
 	if (ev->landlock_abi > 0 && ev->landlock_canary == EACCES)
 		bits |= LAYER_BIT(LAYER_LANDLOCK);

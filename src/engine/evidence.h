@@ -20,6 +20,7 @@ enum { EV_NS_COUNT = LAYER_CGROUP + 1 };
 struct evidence {
 	int seccomp;      /* mode: 2 is a filter */
 	int seccomp_filters;
+	int seccomp_filters_own; /* the supervisor's own, inherited by all */
 	int no_new_privs;
 	uint64_t cap_inh, cap_prm, cap_eff, cap_bnd, cap_amb;
 	uint64_t ns[EV_NS_COUNT];      /* inode numbers; 0 unknown */

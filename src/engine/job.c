@@ -10,6 +10,7 @@
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -60,6 +61,11 @@ static void enter_cgroups(const struct launch *l)
 				   "entering the control group");
 		close(fd);
 	}
+	/* We moved after the namespace was made: without a new one its root
+	 * would be the caller's group, whose path is nobody's business here. */
+	if (count && unshare(CLONE_NEWCGROUP) < 0)
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "cgroup",
+			   "a cgroup namespace");
 }
 
 static void take_stdio(const struct launch *l)
@@ -151,6 +157,15 @@ static int load_filter(const struct launch *l)
 	unsigned long flags = 0;
 	long fd = -1;
 
+	if (l->spec->seccomp) {
+		/* a caller's profile never goes below the floor */
+		const struct seccomp_prog *f = seccomp_floor();
+		const struct sock_fprog floor = { f->len,
+						  (struct sock_filter *)f->insns };
+		if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &floor) < 0)
+			child_fail(l, BRIG_E_SECCOMP_FAILED, errno, "seccomp",
+				   "loading the floor");
+	}
 	if (l->filter->notify) {
 		flags = SECCOMP_FILTER_FLAG_NEW_LISTENER |
 			SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;

@@ -201,8 +201,8 @@ static void probe_namespaces(struct probe_result *out, int *n)
 				     LAYER_BIT(LAYER_USER), e);
 	if (e) {
 		diagnose_userns(e, &err);
-		snprintf(r->detail, sizeof r->detail, "%.250s", err.message);
-		snprintf(r->fix, sizeof r->fix, "%.250s", err.fix);
+		snprintf(r->detail, sizeof r->detail, "%.500s", err.message);
+		snprintf(r->fix, sizeof r->fix, "%.500s", err.fix);
 	}
 	bool have_user = e == 0;
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

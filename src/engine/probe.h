@@ -16,8 +16,8 @@ struct probe_result {
 	const char *name;     /* static: "user namespace", "landlock" … */
 	unsigned layers;      /* LAYER_BITs that depend on it */
 	enum probe_state state;
-	char detail[256];     /* what was found */
-	char fix[256];        /* what to do, empty when fine */
+	char detail[512];     /* what was found */
+	char fix[512];        /* what to do, empty when fine */
 };
 
 enum { PROBE_MAX = 24 };

@@ -201,8 +201,7 @@ static int attach(int tree, int at, const char *path)
 	return sys_move_mount(tree, "", at, path, flags) < 0 ? -errno : 0;
 }
 
-/* Number → decimal text without stdio. */
-static const char *decimal(uint64_t v, char buf[24])
+const char *root_decimal(uint64_t v, char buf[24])
 {
 	char *p = buf + 23;
 
@@ -213,17 +212,19 @@ static const char *decimal(uint64_t v, char buf[24])
 	return p;
 }
 
+uint64_t root_inodes(uint64_t size)
+{
+	return size / 4096 < 1024 ? 1024 : size / 4096;
+}
+
 static int make_trees(struct root *r)
 {
-	char num[24];
-	/* an inode is not free: bound their number with the size */
+	char num[24], inum[24];
 	uint64_t size = r->plan->spec->limits.tmp_size;
-	uint64_t inodes = size / 4096 < 1024 ? 1024 : size / 4096;
-	char inum[24];
 	const struct fsopt root_opt[] = { { "size", ROOT_TMPFS_SIZE },
 					  { "mode", "0755" } };
-	const struct fsopt scratch_opt[] = { { "size", decimal(size, num) },
-					     { "nr_inodes", decimal(inodes, inum) },
+	const struct fsopt scratch_opt[] = { { "size", root_decimal(size, num) },
+					     { "nr_inodes", root_decimal(root_inodes(size), inum) },
 					     { "mode", "0755" } };
 
 	r->rootfd = make_fs("tmpfs", root_opt, ARRAY_LEN(root_opt),

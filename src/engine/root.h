@@ -48,6 +48,10 @@ int root_make_node(struct root *r, const struct plan_op *op);
 int root_target(struct root *r, const struct plan_op *op);
 int root_check_identity(struct root *r, const struct plan_op *op, int fd);
 int root_build_classic(struct root *r);
+/* Number → decimal text without stdio. */
+const char *root_decimal(uint64_t v, char buf[24]);
+/* How many inodes a private tmpfs of this size may hold: they are not free. */
+uint64_t root_inodes(uint64_t size);
 
 /* Places in the old tree that are covered while building: they exist on every
  * system, and what they hold was cloned before. */

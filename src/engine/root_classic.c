@@ -254,14 +254,12 @@ static int open_sources(struct root *r)
 
 static int make_trees(struct root *r)
 {
-	char data[64] = "mode=0755,size=", num[24], *p = num + 23;
-	uint64_t v = r->plan->spec->limits.tmp_size;
+	char data[96] = "mode=0755,size=", num[24];
+	uint64_t size = r->plan->spec->limits.tmp_size;
 
-	*p = '\0';
-	do
-		*--p = (char)('0' + v % 10);
-	while ((v /= 10));
-	strcat(data, p);
+	strcat(data, root_decimal(size, num));
+	strcat(data, ",nr_inodes=");
+	strcat(data, root_decimal(root_inodes(size), num));
 	if (mount("tmpfs", SCRATCH_ATTACH, "tmpfs", MS_NOSUID | MS_NODEV, data) < 0 ||
 	    mount("tmpfs", ROOT_ATTACH, "tmpfs", MS_NOSUID | MS_NODEV,
 		  "mode=0755,size=" ROOT_TMPFS_SIZE) < 0)

@@ -4,7 +4,8 @@
  * belongs to root.  The command never holds root's id, so the workspace is
  * shown through a mount that maps its owner to the sandbox's id and back.
  * What the command writes belongs to the owner on disk; set-id bits cannot be
- * set by it (the filter refuses them), so no root-owned set-uid file can arise.
+ * set by it (the filter refuses them, under a caller's own profile the floor
+ * does), so no root-owned set-uid file can arise.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@ static int hold_namespace(void *arg)
 	(void)arg;
 	/* shares memory with the parent: nothing but this call */
 	for (;;)
-		syscall(SYS_pause, 0);
+		syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
 	return 0;
 }
 

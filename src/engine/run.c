@@ -105,9 +105,9 @@ static int prepare_limits(struct run *r, struct brig_error *err)
 		return 0;
 	}
 
-	if (s->asked & LAYER_BIT(LAYER_MEMORY))
+	if (s->required & LAYER_BIT(LAYER_MEMORY))
 		want.asked |= CG_MEMORY;
-	if (s->asked & LAYER_BIT(LAYER_CPU))
+	if (s->required & LAYER_BIT(LAYER_CPU))
 		want.asked |= CG_CPU;
 	int e = cgroup_prepare(&r->cg, &want, s->id, err);
 	if (e < 0)
@@ -330,11 +330,12 @@ static void reap(struct run *r)
 static void protect_denied(void *arg, const char *path, const char *moved_to)
 {
 	struct brig_result *res = arg;
-	cleanup_free char *fix = str_fmt(
-		"moved aside to %s; if you want it, review it and rename it back",
-		moved_to);
+	cleanup_free char *fix =
+		moved_to ? str_fmt("moved aside to %s; if you want it, review it and "
+				   "rename it back", moved_to) :
+			   strdup("it was put back as it was before the run");
 
-	result_deny(res, "path", path, "protected path did not exist before the run",
+	result_deny(res, "path", path, "a protected path was created or replaced",
 		    fix ? fix : "", 1);
 }
 

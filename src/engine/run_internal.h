@@ -11,6 +11,14 @@
 
 enum { DENY_MAX_CALL = 600 };
 
+/* What was read on one side of the terminal and waits for the other.  As long
+ * as it is not empty, nothing more is read: a stuck reader stops the command,
+ * never the supervisor, whose deadline must fire whatever happens. */
+struct term_buf {
+	char data[4096]; /* a pipe that polls writable takes this much at once */
+	size_t at, len;
+};
+
 /* One run as the supervisor sees it. */
 struct run {
 	struct launch l;
@@ -28,6 +36,7 @@ struct run {
 	int out_read, err_read; /* capture */
 	int pty;                /* terminal master */
 	bool stdin_open;        /* the caller's input still feeds the terminal */
+	struct term_buf to_user, to_pty; /* read, not yet written on */
 
 	bool job_ready, init_ready, released, status_known, init_gone;
 	int status;      /* wait status of the command */
@@ -55,6 +64,8 @@ void terminal_start(struct run *r);
 void terminal_resize(struct run *r);
 void terminal_from_pty(struct run *r);
 void terminal_from_user(struct run *r);
+void terminal_to_user(struct run *r);
+void terminal_to_pty(struct run *r);
 void terminal_end(struct run *r);
 
 #endif

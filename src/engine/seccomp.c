@@ -26,6 +26,13 @@ const struct seccomp_prog *seccomp_default(bool notify)
 	return notify ? &with_notify : &plain;
 }
 
+const struct seccomp_prog *seccomp_floor(void)
+{
+	static const struct seccomp_prog prog = { .insns = floor_insns,
+						  .len = COUNT(floor_insns) };
+	return &prog;
+}
+
 int seccomp_refusal_errno(int nr)
 {
 	/* A call the filter never reports: whatever made the kernel ask, the

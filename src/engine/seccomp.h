@@ -24,6 +24,10 @@ struct seccomp_prog {
  * seccomp_refusal_errno(); without it the same errno comes from the filter. */
 const struct seccomp_prog *seccomp_default(bool notify);
 
+/* Loaded beside a caller's own profile, which it can only tighten: what would
+ * outlive the sandbox stays refused whatever the profile says. */
+const struct seccomp_prog *seccomp_floor(void);
+
 /*
  * Reads a profile in Docker's JSON format from memory and compiles it.  The
  * profile is evaluated for a process with no capabilities (rules that need

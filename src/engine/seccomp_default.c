@@ -376,23 +376,26 @@ struct filter {
 	const struct seccomp_rule *rules;
 	size_t nrules;
 	uint32_t otherwise;
+	bool floor; /* holds under every profile */
 };
-#define RULES(r) (r), sizeof(r) / sizeof((r)[0])
+#define RULES(r) .rules = (r), .nrules = sizeof(r) / sizeof((r)[0])
 
 static const struct filter filters[] = {
-	{ NAMES("clone"), RULES(clone_rules), REFUSE },
-	{ NAMES("ioctl"), RULES(ioctl_rules), ALLOW },
-	{ NAMES("chmod", "creat", "fchmod"), RULES(chmod_rules), REFUSE },
-	{ NAMES("fchmodat", "fchmodat2"), RULES(chmodat_rules), REFUSE },
-	{ NAMES("open"), RULES(open_rules), REFUSE },
-	{ NAMES("openat"), RULES(openat_rules), REFUSE },
-	{ NAMES("mknod"), RULES(mknod_rules), REFUSE },
-	{ NAMES("mknodat"), RULES(mknodat_rules), REFUSE },
-	{ NAMES("personality"), RULES(personality_rules), REFUSE },
-	{ NAMES("sendmsg"), RULES(send2_rules), QUIET(EPERM) },
-	{ NAMES("sendmmsg", "sendto"), RULES(send3_rules), QUIET(EPERM) },
-	{ NAMES("socket"), RULES(socket_rules), QUIET(EPROTONOSUPPORT) },
-	{ NAMES("socketpair"), RULES(socketpair_rules), QUIET(EAFNOSUPPORT) },
+	{ .names = NAMES("clone"), RULES(clone_rules), .otherwise = REFUSE },
+	{ .names = NAMES("ioctl"), RULES(ioctl_rules), .otherwise = ALLOW, .floor = true },
+	{ .names = NAMES("chmod", "creat", "fchmod"), RULES(chmod_rules), .otherwise = REFUSE,
+	  .floor = true },
+	{ .names = NAMES("fchmodat", "fchmodat2"), RULES(chmodat_rules), .otherwise = REFUSE,
+	  .floor = true },
+	{ .names = NAMES("open"), RULES(open_rules), .otherwise = REFUSE, .floor = true },
+	{ .names = NAMES("openat"), RULES(openat_rules), .otherwise = REFUSE, .floor = true },
+	{ .names = NAMES("mknod"), RULES(mknod_rules), .otherwise = REFUSE, .floor = true },
+	{ .names = NAMES("mknodat"), RULES(mknodat_rules), .otherwise = REFUSE, .floor = true },
+	{ .names = NAMES("personality"), RULES(personality_rules), .otherwise = REFUSE },
+	{ .names = NAMES("sendmsg"), RULES(send2_rules), .otherwise = QUIET(EPERM) },
+	{ .names = NAMES("sendmmsg", "sendto"), RULES(send3_rules), .otherwise = QUIET(EPERM) },
+	{ .names = NAMES("socket"), RULES(socket_rules), .otherwise = QUIET(EPROTONOSUPPORT) },
+	{ .names = NAMES("socketpair"), RULES(socketpair_rules), .otherwise = QUIET(EAFNOSUPPORT) },
 };
 
 static int fail(const char **problem, const char **name, const char *what,
@@ -488,6 +491,65 @@ int seccomp_default_build(enum seccomp_arch arch, bool notify,
 		/* A hole in the numbering: the kernel has nothing there
 		 * either, and a later one might. */
 		out->calls[nr].otherwise = NOSYS;
+	}
+	out->policy = (struct seccomp_policy){
+		.audit_arch = seccomp_table_audit_arch(arch),
+		.calls = out->calls,
+		.ncalls = (size_t)last + 1,
+		.above = NOSYS,
+		.x32 = NOSYS,
+		.foreign = NOSYS,
+	};
+	return 0;
+}
+
+/* Calls whose file mode lies behind a pointer or in a ring, where no filter
+ * can look. */
+static const char *const floor_refused[] = {
+	"openat2", "io_uring_setup", "io_uring_enter", "io_uring_register", NULL
+};
+
+int seccomp_floor_build(enum seccomp_arch arch,
+			struct seccomp_default_policy *out,
+			const char **problem, const char **name)
+{
+	bool taken[SECCOMP_NR_MAX] = { false };
+	size_t nrules = 0;
+	int nr, r, last = seccomp_table_last(arch);
+
+	*out = (struct seccomp_default_policy){ 0 };
+	for (nr = 0; nr <= last; nr++)
+		out->calls[nr].otherwise =
+			seccomp_table_name(arch, nr) ? ALLOW : NOSYS;
+	for (const char *const *n = floor_refused; *n; n++) {
+		r = claim(arch, *n, taken, &nr, problem, name);
+		if (r < 0)
+			return r;
+		if (nr >= 0)
+			out->calls[nr].otherwise = NOSYS;
+	}
+	for (size_t f = 0; f < sizeof filters / sizeof filters[0]; f++) {
+		const struct filter *fl = &filters[f];
+		struct seccomp_rule *rules = &out->rules[nrules];
+		unsigned char ignored;
+
+		if (!fl->floor)
+			continue;
+		for (size_t i = 0; i < fl->nrules; i++) {
+			rules[i] = fl->rules[i];
+			rules[i].action = settle(rules[i].action, false, &ignored);
+		}
+		nrules += fl->nrules;
+		for (const char *const *n = fl->names; *n; n++) {
+			r = claim(arch, *n, taken, &nr, problem, name);
+			if (r < 0)
+				return r;
+			if (nr >= 0)
+				out->calls[nr] = (struct seccomp_verdict){
+					rules, fl->nrules,
+					settle(fl->otherwise, false, &ignored)
+				};
+		}
 	}
 	out->policy = (struct seccomp_policy){
 		.audit_arch = seccomp_table_audit_arch(arch),

@@ -33,4 +33,14 @@ int seccomp_default_build(enum seccomp_arch arch, bool notify,
 			  struct seccomp_default_policy *out,
 			  const char **problem, const char **name);
 
+/*
+ * The floor: what stays refused under a caller's own profile, because it would
+ * outlive the sandbox or reach out of it by itself (set-id files and devices
+ * in the workspace, typing into a terminal).  Everything else is allowed: the
+ * profile, loaded beside it, decides.  Returns as above.
+ */
+int seccomp_floor_build(enum seccomp_arch arch,
+			struct seccomp_default_policy *out,
+			const char **problem, const char **name);
+
 #endif

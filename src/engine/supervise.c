@@ -186,8 +186,9 @@ static void judge_and_release(struct run *r)
 	r->res->have_evidence = true;
 	ev->init_clean = r->init_ready;
 	ev->cgroup = cgroup_holds(&r->cg, r->job) ? r->cg.enforced : 0;
-	if (ev->nproc != r->l.nproc)
-		ev->nproc = 0; /* the caller's own limit is not ours */
+	/* the caller's own limit counts only when it is at least as tight */
+	if (!r->l.nproc || ev->nproc > r->l.nproc)
+		ev->nproc = 0;
 	unsigned holds = evidence_layers(ev);
 	unsigned wanted = LAYERS_BASE;
 	if (s->limits.memory)
@@ -277,9 +278,20 @@ static void drain_rest(struct run *r)
 		while (*streams[i].fd >= 0 && poll(&p, 1, 0) > 0)
 			drain(streams[i].fd, streams[i].c);
 	}
-	struct pollfd p = { .fd = r->pty, .events = POLLIN };
-	while (r->pty >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLIN | POLLHUP)))
+	/* The rest of a terminal's output, as far as the reader takes it: one
+	 * that is stuck gets a moment, not for ever. */
+	for (uint64_t until = now_ns() + 500000000u; now_ns() < until;) {
+		struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+		if (r->to_user.len) {
+			if (poll(&out, 1, 100) > 0)
+				terminal_to_user(r);
+			continue;
+		}
+		struct pollfd p = { .fd = r->pty, .events = POLLIN };
+		if (r->pty < 0 || poll(&p, 1, 0) <= 0)
+			break;
 		terminal_from_pty(r);
+	}
 }
 
 /* Milliseconds until the deadline of the current phase, -1 for none; 0 passed. */
@@ -309,7 +321,8 @@ static void on_deadline(struct run *r)
 	}
 }
 
-enum { P_CTL, P_STATUS, P_INIT, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_PTY, P_USER, P__N };
+enum { P_CTL, P_STATUS, P_INIT, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_PTY, P_USER,
+       P_STDOUT, P__N };
 
 static void wait_events(struct run *r, struct pollfd *p, int timeout)
 {
@@ -324,9 +337,14 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 	p[P_NOTIFY] = (struct pollfd){ r->listener, POLLIN, 0 };
 	p[P_OUT] = (struct pollfd){ r->out_read, POLLIN, 0 };
 	p[P_ERR] = (struct pollfd){ r->err_read, POLLIN, 0 };
-	p[P_PTY] = (struct pollfd){ r->pty, POLLIN, 0 };
-	p[P_USER] = (struct pollfd){ r->pty >= 0 && r->stdin_open ? STDIN_FILENO : -1,
-				     POLLIN, 0 };
+	/* each direction of a terminal: read when empty, write when not */
+	bool pending_user = r->to_user.len > 0, pending_pty = r->to_pty.len > 0;
+	p[P_PTY] = (struct pollfd){ pending_user && !pending_pty ? -1 : r->pty,
+				    (short)((pending_user ? 0 : POLLIN) |
+					    (pending_pty ? POLLOUT : 0)), 0 };
+	p[P_USER] = (struct pollfd){ r->pty >= 0 && r->stdin_open && !pending_pty ?
+					     STDIN_FILENO : -1, POLLIN, 0 };
+	p[P_STDOUT] = (struct pollfd){ pending_user ? STDOUT_FILENO : -1, POLLOUT, 0 };
 	if (poll(p, P__N, timeout) < 0)
 		for (int i = 0; i < P__N; i++)
 			p[i].revents = 0;
@@ -350,9 +368,13 @@ static void dispatch(struct run *r, const struct pollfd *p)
 		drain(&r->out_read, &r->res->out);
 	if (p[P_ERR].revents)
 		drain(&r->err_read, &r->res->err);
-	if (p[P_PTY].revents)
+	if (p[P_STDOUT].revents)
+		terminal_to_user(r);
+	if ((p[P_PTY].revents & POLLOUT) && r->to_pty.len)
+		terminal_to_pty(r);
+	if ((p[P_PTY].revents & ~POLLOUT) && !r->to_user.len)
 		terminal_from_pty(r);
-	if (p[P_USER].revents)
+	if (p[P_USER].revents && r->pty >= 0)
 		terminal_from_user(r);
 	if (p[P_INIT].revents)
 		r->init_gone = true;

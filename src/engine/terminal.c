@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The supervisor's side of a terminal: raw mode, size, copying, restoring. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -20,6 +21,8 @@ void terminal_start(struct run *r)
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	}
 	r->stdin_open = true;
+	/* a terminal whose command does not read must not block us */
+	fcntl(r->pty, F_SETFL, fcntl(r->pty, F_GETFL) | O_NONBLOCK);
 	terminal_resize(r);
 }
 
@@ -35,42 +38,64 @@ void terminal_resize(struct run *r)
 	ioctl(r->pty, TIOCSWINSZ, &ws);
 }
 
-void terminal_from_pty(struct run *r)
+/* Reads into an empty buffer.  Bytes, 0 at the end, -1 to try again. */
+static ssize_t fill(struct term_buf *b, int fd)
 {
-	char data[16384];
-	ssize_t n = read(r->pty, data, sizeof data);
+	ssize_t n = read(fd, b->data, sizeof b->data);
 
 	if (n > 0) {
-		if (r->l.spec->capture)
-			capture_add(&r->res->out, data, (size_t)n);
-		else
-			fd_write_full(STDOUT_FILENO, data, (size_t)n);
-		return;
+		b->at = 0;
+		b->len = (size_t)n;
+		return n;
 	}
-	/* EIO: the last slave closed */
-	if (n == 0 || (errno != EINTR && errno != EAGAIN))
-		fd_close(&r->pty);
+	return n < 0 && (errno == EINTR || errno == EAGAIN) ? -1 : 0;
+}
+
+/* Writes what the other side takes now. */
+static void empty(struct term_buf *b, int fd)
+{
+	ssize_t n = write(fd, b->data + b->at, b->len - b->at);
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (n < 0 || (b->at += (size_t)n) == b->len)
+		b->at = b->len = 0; /* done, or nobody to write to */
+}
+
+void terminal_from_pty(struct run *r)
+{
+	ssize_t n = fill(&r->to_user, r->pty);
+
+	if (n == 0) {
+		fd_close(&r->pty); /* EIO: the last slave closed */
+	} else if (n > 0 && r->l.spec->capture) {
+		capture_add(&r->res->out, r->to_user.data, r->to_user.len);
+		r->to_user.len = 0;
+	}
+}
+
+void terminal_to_user(struct run *r)
+{
+	empty(&r->to_user, STDOUT_FILENO);
+}
+
+void terminal_to_pty(struct run *r)
+{
+	empty(&r->to_pty, r->pty);
 }
 
 void terminal_from_user(struct run *r)
 {
-	char data[4096];
-	ssize_t n = read(STDIN_FILENO, data, sizeof data);
-
-	if (n > 0) {
-		fd_write_full(r->pty, data, (size_t)n);
-		return;
-	}
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+	if (fill(&r->to_pty, STDIN_FILENO) != 0)
 		return;
 	/* end of input is typed as the terminal's end-of-file character */
 	r->stdin_open = false;
 	struct termios t;
-	char eof = 4;
-	if (r->pty >= 0 && tcgetattr(r->pty, &t) == 0 && t.c_cc[VEOF])
-		eof = (char)t.c_cc[VEOF];
-	if (r->pty >= 0)
-		fd_write_full(r->pty, &eof, 1);
+	r->to_pty.data[0] = 4;
+	if (tcgetattr(r->pty, &t) == 0 && t.c_cc[VEOF])
+		r->to_pty.data[0] = (char)t.c_cc[VEOF];
+	r->to_pty.at = 0;
+	r->to_pty.len = 1;
 }
 
 void terminal_end(struct run *r)

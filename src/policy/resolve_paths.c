@@ -399,6 +399,9 @@ static int resolve_home(struct spec *s, struct brig_error *err)
 		      !hits(home, own_trees, ARRAY_LEN(own_trees)) &&
 		      !hits(home, system_trees, ARRAY_LEN(system_trees));
 
+	/* below a tree of the host there is no place to put a private one */
+	usable = usable && (streq(home, s->workspace.dst) ||
+			    !path_is_under(home, s->workspace.dst));
 	s->home = strdup(usable ? home : "/home/sandbox");
 	return s->home ? 0 : err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "HOME");
 }

@@ -286,7 +286,7 @@ static void try_way(enum way way, const char *name, mode_t mode)
 	switch (way) {
 	case W_CHMOD: chmod(name, mode); break;
 	case W_FCHMOD: fchmod(fd, mode); break;
-	case W_FCHMODAT: fchmodat(AT_FDCWD, name, mode, 0); break;
+	case W_FCHMODAT: (void)!fchmodat(AT_FDCWD, name, mode, 0); break;
 	case W_FCHMODAT2: syscall(452, AT_FDCWD, name, mode, 0); break;
 	case W_OPEN: fd = (int)syscall(SYS_openat, AT_FDCWD, name, O_CREAT | O_WRONLY, mode); break;
 	case W_OPENAT: fd = openat(AT_FDCWD, name, O_CREAT | O_RDWR | O_EXCL, mode); break;

@@ -448,8 +448,9 @@ def test_seccomp_profile_is_not_a_file(who):
 
 def test_seccomp_profile_that_forbids_everything(who):
     p = profile(who, '{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": []}')
-    r = who.brig("run", "--json", "--seccomp", p, "--", *who.ran_marker())
+    r = who.brig("run", "--json", "--seccomp", p, "--", *who.ran_marker(), timeout=5)
     assert r.code == 125 and not who.marker.exists(), r
+    assert r.json["ran"] is False and r.json["error"]["fix"] and r.err.count("\n") == 1
 
 
 # -- hostile names ------------------------------------------------------------

@@ -189,10 +189,25 @@ def test_signal_dispositions_are_default(who):
 
 def test_caller_that_ignores_sigchld(who):
     """Daemons do; the kernel then reaps brig's children before brig can."""
-    r = who.sh("grep SigIgn /proc/self/status; exit 3",
+    r = who.sh("grep SigIgn /proc/self/status; exit 3", timeout=5,
                preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
     assert r.code == 3, r
     assert r.json["stdout"] == "SigIgn:\t%s\n" % ("0" * 16)
+
+
+def test_stop_and_continue(who):
+    """Ctrl-Z on brig stops the command with it; SIGCONT goes on."""
+    p = who.popen([BRIG, "run", "--", "sh", "-c", ": > ready; i=0; while [ $i -lt 4 ]; do sleep 0.1; i=$((i+1)); done; "
+                   "exit 21"])
+    assert wait_until((who.ws / "ready").exists)
+    p.send_signal(signal.SIGTSTP)
+
+    def state():
+        with open("/proc/%d/stat" % p.pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0]
+    assert wait_until(lambda: state() == "T", 2)
+    p.send_signal(signal.SIGCONT)
+    assert p.wait(5) == 21
 
 
 def test_umask_and_priority(who):

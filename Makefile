@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+# brig builds with Meson and Ninja; this file is the two commands a person needs.
+#   make run            set up, build, and show a sandboxed command
+#   make run ARGS='…'   set up, build, and run any brig command line
+#   make test           set up everything, build, and run all tests
+BUILD ?= build
+
+.PHONY: all build run test quick bench clean setup-build setup-test
+
+all: build
+
+setup-build:
+	@tools/setup.sh build
+
+setup-test:
+	@tools/setup.sh build test
+
+build: setup-build
+	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) >$(BUILD).log 2>&1 || \
+		{ cat $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+	@ninja --quiet -C $(BUILD)
+
+ifdef ARGS
+run: build
+	@$(BUILD)/brig $(ARGS)
+else
+run: build
+	@tools/demo.sh $(BUILD)/brig
+endif
+
+test: setup-test build
+	@/usr/bin/python3 tests/run_all.py --build $(BUILD)
+
+# the fast part of the tests, for while you work
+quick: setup-test build
+	@/usr/bin/python3 tests/run_all.py --build $(BUILD) --only unit,run
+
+bench: setup-test build
+	@bench/run.sh
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-*
