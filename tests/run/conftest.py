@@ -28,6 +28,17 @@ def pytest_configure(config):
         config.option.reportchars += "s"
 
 
+NOT_ROOT = "not root: only the ordinary user's half runs"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    # one line for the whole root half in the summary, not one per test
+    report = (yield).get_result()
+    if report.skipped and isinstance(report.longrepr, tuple) and NOT_ROOT in report.longrepr[2]:
+        report.longrepr = (__file__, 0, report.longrepr[2])
+
+
 def pytest_report_header():
     return "brig: %s, probe: %s, root: %s" % (BRIG, PROBE, IS_ROOT)
 
@@ -280,7 +291,7 @@ def make_who(name, base, account):
 @pytest.fixture(params=["root", "user"])
 def who(request, base, account):
     if request.param == "root" and not IS_ROOT:
-        pytest.skip("not root: only the ordinary user's half runs")
+        pytest.skip(NOT_ROOT)
     w = make_who(request.param, base, account)
     yield w
     # whatever the test was about: nothing stays

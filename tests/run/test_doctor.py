@@ -17,7 +17,10 @@ def test_doctor_here(who):
     r = who.brig("doctor")
     assert r.code == 0 and r.err == ""
     assert ESC not in r.out, "plain when piped"
-    assert "Everything the policy asks for can be enforced here." in r.out
+    assert "can be enforced here." in r.out and "would refuse" not in r.out
+    # a default that is not enforced is said, never left out
+    missing = who.sh(":").json["missing"]
+    assert ("missing" in r.out) == bool(missing) and all(x in r.out.splitlines()[-1] for x in missing)
     assert "a real sandbox" in r.out and "failed" not in r.out
 
 

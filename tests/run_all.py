@@ -1,0 +1,224 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs every stage of the tests and counts: what `make test` does.
+
+Each stage prints its own output; at the end stands one line for all of them,
+"N passed, N failed, N skipped".  A stage that cannot run here is a skip with
+its reason, never a silent pass.
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Count:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+        self.reasons = []
+
+    def check(self, ok, what):
+        if ok:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print(f"FAILED: {what}", flush=True)
+        return ok
+
+    def skip(self, what, why):
+        self.skipped += 1
+        self.reasons.append(f"{what}: {why}")
+        print(f"SKIP: {what}: {why}", flush=True)
+
+
+def run(cmd, quiet=False, **kw):
+    """Runs a command from the root; returns (exit code, output)."""
+    p = subprocess.run(cmd, cwd=ROOT, text=True, errors="replace",
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                       stdin=subprocess.DEVNULL, **kw)
+    if not quiet or p.returncode not in (0, 77):
+        print(p.stdout, end="", flush=True)
+    return p.returncode, p.stdout
+
+
+def sources(pattern):
+    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", pattern],
+                         cwd=ROOT, text=True, stdout=subprocess.PIPE).stdout.split()
+    return [f for f in out if os.path.exists(os.path.join(ROOT, f))]
+
+
+def configure(name, env=None, *options):
+    """A second build directory with other options."""
+    build = f"build-{name}"
+    full = dict(os.environ, **(env or {}))
+    if not os.path.exists(os.path.join(ROOT, build, "build.ninja")):
+        code, _ = run(["meson", "setup", build, *options], quiet=True, env=full)
+        if code:
+            return build, code
+    code, _ = run(["ninja", "--quiet", "-C", build], quiet=True, env=full)
+    return build, code
+
+
+def meson_tests(count, build, suite, label):
+    code, _ = run(["meson", "test", "-C", build, "--no-rebuild", "--suite", suite,
+                   "--print-errorlogs"], quiet=True)
+    log = os.path.join(ROOT, build, "meson-logs", "testlog.json")
+    with open(log) as f:
+        for line in f:
+            t = json.loads(line)
+            name = f"{label}/{t['name']}"
+            inner = re.findall(r"\[==========\].*: (\d+) test\(s\) run|"
+                               r"\[  PASSED  \] (\d+) test", t.get("stdout") or "")
+            ran = sum(int(b) for _, b in inner if b) or 1
+            if t["result"] == "OK":
+                count.passed += ran
+            elif t["result"] == "SKIP":
+                count.skip(name, (t.get("stdout") or "").strip()[-200:])
+            else:
+                count.check(False, name)
+            for s in re.findall(r"SKIP[:\s]+(.*)", t.get("stdout") or ""):
+                count.skip(name, s.strip())
+    if code not in (0, 77) and not count.failed:
+        count.check(False, f"{label}: meson test exited {code}")
+
+
+def stage_lint(count, args):
+    """Both compilers with warnings as errors, and the checkers."""
+    for cc in ("gcc", "clang"):
+        _, code = configure(f"werror-{cc}", {"CC": cc}, "-Dwerror=true",
+                            "-Dbuildtype=release")
+        count.check(code == 0, f"{cc} with warnings as errors")
+    own = [f for f in sources("*.c") if f.startswith("src/")]
+    tidy = run(["clang-tidy", "--quiet", "-p", "build-werror-clang",
+                *[f for f in own if not f.startswith("src/init")]], quiet=True)
+    bad = [x for x in tidy[1].splitlines() if " warning: " in x or " error: " in x]
+    print("\n".join(bad), end="\n" if bad else "")
+    count.check(tidy[0] == 0 and not bad, "clang-tidy")
+    code, _ = run(["cppcheck", "--quiet", "--std=c11", "--error-exitcode=1",
+                   "--inline-suppr", "--enable=warning,performance,portability",
+                   "--suppressions-list=tools/cppcheck.txt", "-Iinclude", "-Isrc",
+                   "-D_GNU_SOURCE", "-D__x86_64__", "-j2", *own], quiet=True)
+    count.check(code == 0, "cppcheck")
+    text = [f for f in sources("*") if not re.search(
+        r"corpus/|\.inc$|^LICENSE$", f)]
+    code, _ = run(["codespell", "--ignore-words", "tools/codespell.txt", *text],
+                  quiet=True)
+    count.check(code == 0, "codespell")
+    scripts = [f for f in sources("*.sh")] + [".ci/run"]
+    code, _ = run(["shellcheck", "-x", *scripts], quiet=True)
+    count.check(code == 0, "shellcheck")
+    missing = [f for f in sources("*.[ch]") + scripts
+               if "SPDX-License-Identifier" not in open(os.path.join(ROOT, f)).read(400)]
+    count.check(not missing, f"SPDX headers: {missing}")
+    code, out = run(["man", "--warnings", "-l", "man/brig.1"], quiet=True,
+                    env=dict(os.environ, MANWIDTH="80", LC_ALL="C.UTF-8"))
+    count.check(code == 0 and "warning" not in out.split("NAME")[0], "man page")
+
+
+def stage_unit(count, args):
+    meson_tests(count, args.build, "unit", "unit")
+
+
+def stage_asan(count, args):
+    build, code = configure("asan", None, "-Db_sanitize=address,undefined",
+                            "-Db_lundef=false")
+    if count.check(code == 0, "ASan+UBSan build"):
+        meson_tests(count, build, "unit", "asan")
+
+
+def pytest(count, args, folder):
+    env = dict(os.environ, BRIG=os.path.join(ROOT, args.build, "brig"),
+               BRIG_BUILD=os.path.join(ROOT, args.build),
+               BRIG_PROBE=os.path.join(ROOT, args.build, "tests", "probe"))
+    code, out = run(["/usr/bin/python3", "-m", "pytest", "-q", "-rsf", "--tb=short",
+                     "-p", "no:cacheprovider", f"tests/{folder}"], env=env)
+    tail = out.strip().splitlines()[-1] if out.strip() else ""
+    numbers = {k: int(n) for n, k in re.findall(
+        r"(\d+) (passed|failed|skipped|error)", tail)}
+    count.passed += numbers.get("passed", 0)
+    count.failed += numbers.get("failed", 0) + numbers.get("error", 0)
+    for n, why in re.findall(r"^SKIPPED \[(\d+)\] (.*)$", out, re.M):
+        count.skipped += int(n)
+        count.reasons.append(f"{folder}: {why} ({n})")
+    if code not in (0, 5) and not numbers.get("failed"):
+        count.check(False, f"tests/{folder}: pytest exited {code}")
+    if not numbers.get("passed"):
+        count.check(False, f"tests/{folder}: no test ran")
+
+
+def stage_run(count, args):
+    pytest(count, args, "run")
+
+
+def stage_fault(count, args):
+    pytest(count, args, "fault")
+
+
+def stage_fuzz(count, args):
+    """A few seconds per harness: enough to notice what breaks at once."""
+    code, out = run(["tests/fuzz/run.sh", str(args.fuzz_seconds)], quiet=True)
+    if code == 77:
+        count.skip("fuzz", out.strip().splitlines()[-1])
+    else:
+        count.check(code == 0, "fuzz harnesses")
+
+
+def stage_vm(count, args):
+    """Control groups version 2, on a kernel and a machine that have them."""
+    t = os.path.join(args.build, "tests")
+    jobs = [("cgroup-v2", ["-b", f"{t}/cgtest", "tests/vm/cgroup-v2.sh"]),
+            ("systemd-user", ["-b", f"{t}/cgtest", "-x", "/lib/systemd/systemd",
+                              "-x", "/usr/lib/x86_64-linux-gnu/systemd",
+                              "-x", "/usr/lib/systemd/user",
+                              "tests/vm/cgroup-systemd.sh"]),
+            ("brig-v2", ["-b", f"{args.build}/brig", "-b", f"{t}/probe",
+                         "tests/vm/brig-v2.sh"])]
+    for name, more in jobs:
+        if not os.path.exists(os.path.join(ROOT, more[-1])):
+            continue
+        code, out = run(["tests/vm/run-v2.sh", *more], quiet=True)
+        if code == 77:
+            count.skip(f"vm/{name}", out.strip().splitlines()[-1] if out else "?")
+        else:
+            count.check(code == 0, f"vm/{name}")
+
+
+STAGES = {"lint": stage_lint, "unit": stage_unit, "asan": stage_asan,
+          "run": stage_run, "fault": stage_fault, "fuzz": stage_fuzz,
+          "vm": stage_vm}
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--build", default="build")
+    ap.add_argument("--only", default=",".join(STAGES))
+    ap.add_argument("--fuzz-seconds", type=int, default=10)
+    args = ap.parse_args()
+    total = Count()
+    for name in args.only.split(","):
+        if name not in STAGES:
+            ap.error(f"no stage {name}: {', '.join(STAGES)}")
+        print(f"== {name}", flush=True)
+        c, start = Count(), time.time()
+        STAGES[name](c, args)
+        print(f"== {name}: {c.passed} passed, {c.failed} failed, {c.skipped} skipped"
+              f" in {time.time() - start:.0f} s", flush=True)
+        total.passed += c.passed
+        total.failed += c.failed
+        total.skipped += c.skipped
+        total.reasons += c.reasons
+    if total.reasons:
+        print("Skipped, and why:")
+        for r in total.reasons:
+            print(f"  {r}")
+    print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
+    return 1 if total.failed or not total.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

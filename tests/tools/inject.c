@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inject [-o FILE] [-l] [-t SECONDS] [-f ROLE:CALL:N:ERRNO] -- BRIG run ...
+ *
+ * Traces every process brig makes and fails the Nth CALL of the process with
+ * this ROLE.  strace can fail a call too, but counts in each process alone, so
+ * one number hits several of them at once, and the command as well; here one
+ * call of one process is hit and nothing else.
+ *
+ * Roles: supervisor, custodian, builder, netmaker, job, idholder, other; the
+ * builder is called init once it has executed that.  The job is let go when it
+ * has executed the command: what the command does is not our business.
+ *
+ * The report (FILE, default standard error), one line each:
+ *   call ROLE NAME N            with -l, every call in order, as it is entered
+ *   hit ROLE NAME N             the call was failed
+ *   started                     the job's execve succeeded
+ *   end exit|signal NUMBER      how the supervisor ended
+ *   left ROLE PID               alive 5 s after the supervisor's end (killed then)
+ *   hang                        the supervisor did not end in time (all killed)
+ *
+ * Exit: 0 when the report is complete, 99 for a failure of its own.
+ */
+#include <elf.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "callnames.h"
+
+enum { PROCS = 64, CALLS = 512, EXIT_SELF = 99, LINGER_MS = 5000 };
+
+enum role { SUPERVISOR, CUSTODIAN, BUILDER, INIT, NETMAKER, JOB, IDHOLDER, OTHER, ROLES };
+static const char *const role_names[ROLES] = {
+	"supervisor", "custodian", "builder", "init", "netmaker", "job",
+	"idholder", "other",
+};
+
+struct proc {
+	pid_t pid; /* 0: free */
+	enum role role;
+	bool known;   /* its parent's event has been seen */
+	bool stopped; /* its first stop came before that */
+	bool failing; /* between the entry and the exit of the call */
+	long nr;
+	uint64_t arg0;
+	unsigned n;
+	unsigned count[CALLS];
+};
+
+static struct proc procs[PROCS];
+static FILE *report;
+static bool list, started, begun;
+static enum role want_role = ROLES;
+static long want_call = -1;
+static unsigned want_n;
+static int want_errno;
+static pid_t supervisor;
+static int job_pidfd = -1;
+static pid_t job_pid;
+static volatile sig_atomic_t tick;
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+	tick = 1;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static _Noreturn void die(const char *what)
+{
+	perror(what);
+	_exit(EXIT_SELF); /* PTRACE_O_EXITKILL ends the rest */
+}
+
+static struct proc *find(pid_t pid)
+{
+	for (size_t i = 0; i < PROCS; i++)
+		if (procs[i].pid == pid)
+			return &procs[i];
+	return NULL;
+}
+
+static struct proc *enter(pid_t pid)
+{
+	struct proc *p = find(pid);
+
+	if (p)
+		return p;
+	p = find(0);
+	if (!p) {
+		errno = ENOSPC;
+		die("inject: processes");
+	}
+	memset(p, 0, sizeof *p);
+	p->pid = pid;
+	p->role = OTHER;
+	return p;
+}
+
+static void resume(struct proc *p, int sig)
+{
+	/* a process that was killed meanwhile says so in its own time */
+	if (ptrace(PTRACE_SYSCALL, p->pid, NULL, (void *)(uintptr_t)sig) < 0 &&
+	    errno != ESRCH)
+		die("inject: PTRACE_SYSCALL");
+}
+
+/* At entry: no call at all.  At exit: the result. */
+static void set_number(pid_t pid, long nr)
+{
+#if defined(__x86_64__)
+	ptrace(PTRACE_POKEUSER, pid, offsetof(struct user_regs_struct, orig_rax), nr);
+#else
+	int v = (int)nr;
+	struct iovec iov = { &v, sizeof v };
+	ptrace(PTRACE_SETREGSET, pid, NT_ARM_SYSTEM_CALL, &iov);
+#endif
+}
+
+static void set_result(pid_t pid, long value)
+{
+#if defined(__x86_64__)
+	ptrace(PTRACE_POKEUSER, pid, offsetof(struct user_regs_struct, rax), value);
+#else
+	struct user_regs_struct regs;
+	struct iovec iov = { &regs, sizeof regs };
+	if (ptrace(PTRACE_GETREGSET, pid, NT_PRSTATUS, &iov) == 0) {
+		regs.regs[0] = (unsigned long)value;
+		ptrace(PTRACE_SETREGSET, pid, NT_PRSTATUS, &iov);
+	}
+#endif
+}
+
+static const char *shown(long nr)
+{
+	static char number[24];
+	const char *name = call_name(nr);
+
+	if (name)
+		return name;
+	snprintf(number, sizeof number, "%ld", nr);
+	return number;
+}
+
+static void on_syscall(struct proc *p)
+{
+	struct __ptrace_syscall_info si;
+
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, p->pid, (void *)sizeof si, &si) < 0)
+		return;
+	if (si.op == PTRACE_SYSCALL_INFO_ENTRY) {
+		p->nr = (long)si.entry.nr;
+		p->arg0 = si.entry.args[0];
+		if (!begun || p->nr < 0 || p->nr >= CALLS)
+			return;
+		p->n = ++p->count[p->nr];
+		/* here, not at its exit: some never return */
+		if (list)
+			fprintf(report, "call %s %s %u\n", role_names[p->role],
+				shown(p->nr), p->n);
+		if (p->role == want_role && p->nr == want_call && p->n == want_n) {
+			p->failing = true;
+			set_number(p->pid, -1);
+			fprintf(report, "hit %s %s %u\n", role_names[p->role],
+				shown(p->nr), p->n);
+		}
+	} else if (si.op == PTRACE_SYSCALL_INFO_EXIT) {
+		if (p->failing) {
+			p->failing = false;
+			set_result(p->pid, -want_errno);
+		}
+	}
+}
+
+/* What a new process is for shows in who made it, and how. */
+static enum role role_of(const struct proc *parent)
+{
+	uint64_t flags = parent->nr == SYS_clone ? parent->arg0 : 0;
+
+	if (parent->role == SUPERVISOR) {
+		if (parent->nr == SYS_clone3)
+			return BUILDER;
+		return flags & CLONE_NEWUSER ? IDHOLDER : CUSTODIAN;
+	}
+	if (parent->role == BUILDER)
+		return flags & (CLONE_FILES | CLONE_NEWNET) ? NETMAKER : JOB;
+	return OTHER;
+}
+
+static void on_child(struct proc *p)
+{
+	unsigned long pid;
+
+	if (ptrace(PTRACE_GETEVENTMSG, p->pid, NULL, &pid) < 0)
+		return;
+	struct proc *c = enter((pid_t)pid);
+	c->role = begun ? role_of(p) : OTHER;
+	c->known = true;
+	if (c->role == JOB) {
+		job_pid = c->pid;
+		job_pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	}
+	if (c->stopped) {
+		c->stopped = false;
+		resume(c, 0);
+	}
+}
+
+/* True when the process was let go. */
+static bool on_exec(struct proc *p)
+{
+	if (p->role == SUPERVISOR) {
+		begun = true;
+		memset(p->count, 0, sizeof p->count);
+	} else if (p->role == BUILDER) {
+		p->role = INIT;
+		memset(p->count, 0, sizeof p->count);
+		p->n = 0;
+	} else if (p->role == JOB) {
+		fprintf(report, "started\n");
+		started = true;
+		ptrace(PTRACE_DETACH, p->pid, NULL, NULL);
+		p->pid = 0;
+		return true;
+	}
+	return false;
+}
+
+static void on_stop(struct proc *p, int status)
+{
+	int sig = WSTOPSIG(status), event = status >> 16;
+
+	if (sig == (SIGTRAP | 0x80)) {
+		on_syscall(p);
+		resume(p, 0);
+		return;
+	}
+	switch (event) {
+	case PTRACE_EVENT_FORK:
+	case PTRACE_EVENT_VFORK:
+	case PTRACE_EVENT_CLONE:
+		on_child(p);
+		resume(p, 0);
+		return;
+	case PTRACE_EVENT_EXEC:
+		if (!on_exec(p))
+			resume(p, 0);
+		return;
+	case PTRACE_EVENT_STOP:
+		if (sig == SIGSTOP || sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU)
+			ptrace(PTRACE_LISTEN, p->pid, NULL, NULL);
+		else if (!p->known)
+			p->stopped = true; /* until we know who it is */
+		else
+			resume(p, 0);
+		return;
+	default:
+		resume(p, event ? 0 : sig);
+	}
+}
+
+static void kill_all(const char *word)
+{
+	for (size_t i = 0; i < PROCS; i++)
+		if (procs[i].pid) {
+			if (word)
+				fprintf(report, "%s %s %d\n", word,
+					role_names[procs[i].role], (int)procs[i].pid);
+			kill(procs[i].pid, SIGKILL);
+		}
+	if (job_pidfd >= 0 && started) {
+		struct pollfd f = { .fd = job_pidfd, .events = POLLIN };
+		if (poll(&f, 1, 0) == 0) {
+			if (word)
+				fprintf(report, "%s job %d\n", word, (int)job_pid);
+			syscall(SYS_pidfd_send_signal, job_pidfd, SIGKILL, NULL, 0);
+		}
+	}
+}
+
+static void start(char **argv)
+{
+	int gate[2];
+	char byte;
+
+	if (pipe2(gate, O_CLOEXEC) < 0)
+		die("inject: pipe");
+	pid_t pid = fork();
+	if (pid < 0)
+		die("inject: fork");
+	if (pid == 0) {
+		close(gate[1]);
+		(void)!read(gate[0], &byte, 1);
+		execvp(argv[0], argv);
+		_exit(EXIT_SELF);
+	}
+	const unsigned long options =
+		PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK |
+		PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC;
+	if (ptrace(PTRACE_SEIZE, pid, NULL, (void *)options) < 0)
+		die("inject: PTRACE_SEIZE");
+	/* a stop to start from: PTRACE_SYSCALL needs one */
+	if (ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) < 0)
+		die("inject: PTRACE_INTERRUPT");
+	struct proc *p = enter(pid);
+	p->role = SUPERVISOR;
+	p->known = true;
+	supervisor = pid;
+	close(gate[0]);
+	close(gate[1]);
+}
+
+static bool job_left(void)
+{
+	struct pollfd f = { .fd = job_pidfd, .events = POLLIN };
+
+	return started && job_pidfd >= 0 && poll(&f, 1, 0) == 0;
+}
+
+static int loop(unsigned seconds)
+{
+	uint64_t deadline = now_ms() + seconds * 1000u;
+	bool ended = false, hang = false;
+
+	for (;;) {
+		int status;
+		pid_t pid = waitpid(-1, &status, __WALL);
+		if (pid < 0 && errno == ECHILD && !job_left())
+			return 0;
+		if (pid < 0 && errno == ECHILD)
+			usleep(2000);
+		if ((pid < 0 || tick) && now_ms() > deadline) {
+			tick = 0;
+			if (hang)
+				return 0;
+			if (!ended)
+				fprintf(report, "hang\n");
+			kill_all("left");
+			hang = true;
+			deadline = now_ms() + 1000;
+		}
+		if (pid <= 0)
+			continue;
+		struct proc *p = enter(pid);
+		if (WIFSTOPPED(status)) {
+			on_stop(p, status);
+			continue;
+		}
+		if (pid == supervisor && !hang) {
+			fprintf(report, "end %s %d\n", WIFEXITED(status) ? "exit" : "signal",
+				WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+			ended = true;
+			deadline = now_ms() + LINGER_MS;
+		}
+		p->pid = 0;
+	}
+}
+
+static void parse_fault(char *spec)
+{
+	char *part[4], *save = NULL;
+	int n = 0;
+
+	for (char *s = strtok_r(spec, ":", &save); s && n < 4; s = strtok_r(NULL, ":", &save))
+		part[n++] = s;
+	if (n == 4) {
+		for (int i = 0; i < ROLES; i++)
+			if (strcmp(role_names[i], part[0]) == 0)
+				want_role = (enum role)i;
+		want_call = call_number(part[1]);
+		want_n = (unsigned)atoi(part[2]);
+		want_errno = errno_number(part[3]);
+	}
+	if (n != 4 || want_role == ROLES || want_call < 0 || !want_n || want_errno < 0) {
+		fprintf(stderr, "inject: -f ROLE:CALL:N:ERRNO\n");
+		_exit(EXIT_SELF);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	unsigned seconds = 20;
+	int c;
+
+	report = stderr;
+	while ((c = getopt(argc, argv, "+o:lt:f:")) != -1) {
+		if (c == 'o')
+			report = fopen(optarg, "we");
+		else if (c == 'l')
+			list = true;
+		else if (c == 't')
+			seconds = (unsigned)atoi(optarg);
+		else if (c == 'f')
+			parse_fault(optarg);
+		else
+			return EXIT_SELF;
+	}
+	if (optind >= argc || !report) {
+		fprintf(stderr, "usage: inject [-o FILE] [-l] [-t S] [-f ROLE:CALL:N:ERRNO] -- COMMAND...\n");
+		return EXIT_SELF;
+	}
+	struct sigaction sa = { .sa_handler = on_alarm };
+	sigaction(SIGALRM, &sa, NULL);
+	struct itimerval it = { { 0, 100000 }, { 0, 100000 } };
+	start(argv + optind);
+	setitimer(ITIMER_REAL, &it, NULL);
+	int r = loop(seconds);
+	fclose(report);
+	return r;
+}
