@@ -257,15 +257,14 @@ void cgroup_init(struct cgroup *cg)
 
 bool cgroup_is_v1(void)
 {
-	char text[4096];
-	const char *path;
-	size_t len;
 	struct statfs fs;
 
-	if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == CG_MAGIC_V2)
-		return false; /* the usual machine: no need to read further */
-	return fd_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) > 0 &&
-	       cg_line_find(text, "memory", &path, &len);
+	/* A version 2 mount in the usual place is the usual machine.  Should a
+	 * controller live in a second, version 2 mount of a hybrid one, its
+	 * group is made too late to be born into: there is no evidence of it
+	 * then, which is said (or refused) like any other limit that is not
+	 * there. */
+	return statfs("/sys/fs/cgroup", &fs) < 0 || fs.f_type != CG_MAGIC_V2;
 }
 
 int cgroup_prepare(struct cgroup *cg, const struct cgroup_want *want,

@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -218,6 +219,8 @@ void child_main(struct launch *l)
 	close(l->death_write);
 	close(l->ctl_supervisor);
 	close(l->status_read);
+	/* modes in the plan are exact; the command gets the caller's umask */
+	l->umask = umask(0);
 	if (l->spec->as_root)
 		wait_for(l, WIRE_MAPPED);
 	else

@@ -107,31 +107,48 @@ void evidence_read_own(struct evidence *ev)
 	ev->seccomp_filters_own = v ? atoi(v) : INT_MAX; /* unknown: no evidence */
 }
 
-int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err)
+static int open_proc(pid_t pid, struct brig_error *err)
 {
 	char path[32];
-	struct stat theirs, ours;
 
 	snprintf(path, sizeof path, "/proc/%d", (int)pid);
-	cleanup_close int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (proc < 0) {
 		int e = errno;
 		err_set(err, BRIG_E_SETUP_FAILED, e, "evidence", "%s", path);
 		err_fix(err, "brig needs /proc mounted where it runs");
 		return -e;
 	}
-	int r = read_status(ev, proc);
-	if (r < 0)
-		return err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence",
-			       "%s/status", path);
+	return proc;
+}
+
+int evidence_read_place(struct evidence *ev, pid_t pid, struct brig_error *err)
+{
+	struct stat theirs, ours;
+	cleanup_close int proc = open_proc(pid, err);
+
+	if (proc < 0)
+		return proc;
 	for (int i = 0; i < EV_NS_COUNT; i++)
 		ev->ns[i] = ns_inode(proc, evidence_ns_names[i]);
-	ev->uid_ok = one_id_map(proc, "uid_map") && one_id_map(proc, "gid_map") &&
-		     ev->uid_host != 0;
+	ev->uid_ok = one_id_map(proc, "uid_map") && one_id_map(proc, "gid_map");
 	ev->root_ok = fstatat(proc, "root/.", &theirs, 0) == 0 &&
 		      stat("/", &ours) == 0 &&
 		      (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino);
+	return 0;
+}
+
+int evidence_read_state(struct evidence *ev, pid_t pid, struct brig_error *err)
+{
 	struct rlimit lim;
+	cleanup_close int proc = open_proc(pid, err);
+
+	if (proc < 0)
+		return proc;
+	int r = read_status(ev, proc);
+	if (r < 0)
+		return err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence",
+			       "the status of process %d", (int)pid);
 	if (prlimit(pid, RLIMIT_NPROC, NULL, &lim) == 0)
 		ev->nproc = lim.rlim_cur == RLIM_INFINITY ? 0 : lim.rlim_cur;
 	return 0;
@@ -144,7 +161,7 @@ unsigned evidence_layers(const struct evidence *ev)
 	for (int i = 0; i < EV_NS_COUNT; i++)
 		if (ev->ns[i] && ev->ns_host[i] && ev->ns[i] != ev->ns_host[i])
 			bits |= LAYER_BIT(i);
-	if (!ev->uid_ok)
+	if (!ev->uid_ok || ev->uid_host == 0)
 		bits &= ~LAYER_BIT(LAYER_USER);
 	if (!ev->root_ok)
 		bits &= ~LAYER_BIT(LAYER_MOUNT);

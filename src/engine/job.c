@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -245,11 +246,15 @@ int job_main(void *arg)
 	ssize_t n;
 
 	enter_cgroups(l);
+	umask(l->umask);
 	take_stdio(l);
 	enter_directory(l);
 	default_signals();
 	drop_capabilities(l);
 	apply_landlock(l, &ready);
+	const struct wire almost = { .type = WIRE_ALMOST };
+	if (write(l->ctl_child, &almost, sizeof almost) != (ssize_t)sizeof almost)
+		_exit(125);
 	int listener = load_filter(l);
 	report_ready(l, &ready, listener);
 	do

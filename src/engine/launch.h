@@ -23,6 +23,7 @@ struct launch {
 	struct root root;
 	const struct seccomp_prog *filter;
 	int landlock_abi;       /* 0: none to apply */
+	mode_t umask;           /* the caller's, for the command */
 	uint64_t nproc;         /* RLIMIT_NPROC to set, 0 none */
 
 	int ctl_child, ctl_supervisor;    /* SOCK_SEQPACKET, struct wire */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the root tree holds besides the caller's own binds: tables. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,14 +27,11 @@ void plan_system(struct planner *pl)
 		char target[PATH_MAX];
 		struct stat st;
 
-		if (lstat(name, &st) < 0)
-			continue;
-		if (S_ISDIR(st.st_mode)) {
+		ssize_t n = readlink(name, target, sizeof target - 1);
+		if (n < 0 && errno == EINVAL && stat(name, &st) == 0 &&
+		    S_ISDIR(st.st_mode)) {
 			plan_bind(pl, name, name, OPF_RO | OPF_DIR);
-		} else if (S_ISLNK(st.st_mode)) {
-			ssize_t n = readlink(name, target, sizeof target - 1);
-			if (n <= 0)
-				continue;
+		} else if (n > 0) {
 			target[n] = '\0';
 			struct plan_op *op = plan_add(pl, OP_SYMLINK, name, 0);
 			if (op && !(op->text = strdup(target)))
@@ -48,13 +46,13 @@ void plan_system(struct planner *pl)
  * real ones name people and other machines.
  */
 static const char *const etc_shared[] = {
-	"ld.so.cache", "alternatives", "ssl/certs", "ssl/openssl.cnf", "pki",
-	"crypto-policies", "localtime", "os-release", "services", "protocols",
+	"ld.so.cache", "alternatives", "ssl/openssl.cnf", "crypto-policies", "localtime", "os-release", "services", "protocols",
 	"fonts", "java-11-openjdk", "java-17-openjdk",
 	"java-21-openjdk",
 };
-/* Only with the host's network. */
-static const char *const etc_network[] = { "resolv.conf", "gai.conf" };
+/* Only of use with a network. */
+static const char *const etc_network[] = { "resolv.conf", "gai.conf", "ssl/certs",
+					   "pki" };
 
 static void etc_one(struct planner *pl, const char *name)
 {
@@ -159,10 +157,16 @@ void plan_dev(struct planner *pl)
  * -52881 were about masks that could be diverted: here each is mounted by
  * descriptor on a procfs nobody else can see yet).
  */
-static const char *const proc_masked[] = {
-	"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore",
-	"/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
-	"/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats",
+static const struct {
+	const char *path;
+	bool dir;
+} proc_masked[] = {
+	{ "/proc/acpi", true },		 { "/proc/asound", true },
+	{ "/proc/interrupts", false },	 { "/proc/kcore", false },
+	{ "/proc/keys", false },	 { "/proc/latency_stats", false },
+	{ "/proc/sched_debug", false },	 { "/proc/scsi", true },
+	{ "/proc/sysrq-trigger", false }, { "/proc/timer_list", false },
+	{ "/proc/timer_stats", false },
 };
 static const char *const proc_read_only[] = {
 	"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
@@ -174,7 +178,8 @@ void plan_proc(struct planner *pl)
 	plan_add(pl, OP_PROC, "/proc", OPF_NOEXEC | OPF_DIR);
 	plan_rule(pl, LL_PROC, "/proc", true);
 	for (size_t i = 0; i < ARRAY_LEN(proc_masked); i++)
-		plan_add(pl, OP_MASK, proc_masked[i], OPF_OPTIONAL);
+		plan_add(pl, OP_MASK, proc_masked[i].path,
+			 OPF_OPTIONAL | (proc_masked[i].dir ? OPF_DIR : 0));
 	for (size_t i = 0; i < ARRAY_LEN(proc_read_only); i++)
 		plan_add(pl, OP_RO, proc_read_only[i], OPF_OPTIONAL | OPF_DIR);
 	plan_add(pl, OP_DIR, "/run", 0);

@@ -15,6 +15,9 @@
 #include "base/str.h"
 #include "base/sys.h"
 
+/* Above this, descriptors are closed as we go. */
+enum { MANY_OPS = 200 };
+
 enum root_api root_probe_api(void)
 {
 	/* Each call fails on purpose; ENOSYS is the only answer that counts. */
@@ -254,6 +257,7 @@ static int tree_for(struct root *r, size_t i, int target)
 	const struct plan_op *op = &r->plan->ops[i];
 	const unsigned clone = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
 	uint64_t attrs = attrs_of(op);
+	bool dir = op->flags & OPF_DIR; /* known for brig's own masks */
 	struct stat st;
 	int fd;
 
@@ -267,17 +271,18 @@ static int tree_for(struct root *r, size_t i, int target)
 		fd = make_fs("devpts", pts_opt, ARRAY_LEN(pts_opt), (unsigned)attrs);
 		return fd < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -fd, op->dst) : fd;
 	case OP_SCRATCH:
-		if (mkdirat(r->scratchfd, op->src, op->mode) < 0 ||
-		    /* the umask may have cut the sticky, shared mode */
-		    fchmodat(r->scratchfd, op->src, op->mode, 0) < 0)
+		if (mkdirat(r->scratchfd, op->src, op->mode) < 0)
 			return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
+		/* inherits nosuid and nodev from the tmpfs it is cut from */
 		fd = sys_open_tree(r->scratchfd, op->src, clone);
-		break;
+		return fd < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst) : fd;
 	case OP_MASK:
-		if (fstat(target, &st) < 0)
-			return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
-		fd = sys_open_tree(r->scratchfd,
-			       S_ISDIR(st.st_mode) ? "empty" : "empty-file", clone);
+		if (op->flags & OPF_USER) {
+			if (fstat(target, &st) < 0)
+				return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
+			dir = S_ISDIR(st.st_mode);
+		}
+		fd = sys_open_tree(r->scratchfd, dir ? "empty" : "empty-file", clone);
 		attrs |= MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC;
 		break;
 	case OP_RO:
@@ -308,15 +313,21 @@ static int do_op(struct root *r, size_t i)
 
 	if (op->kind == OP_DIR || op->kind == OP_SYMLINK || op->kind == OP_FILE)
 		return root_make_node(r, op);
-	cleanup_close int target = root_target(r, op);
+	int target = root_target(r, op);
 	if (target == -ENOENT && (op->flags & OPF_OPTIONAL))
 		return 0;
 	if (target < 0)
 		return target;
-	cleanup_close int tree = tree_for(r, i, target);
+	int tree = tree_for(r, i, target);
 	if (tree < 0)
 		return tree;
 	int e = attach(tree, target, "");
+	/* Both close by themselves when init and the job execute; closing them
+	 * here costs more, so it is done only when they would be many. */
+	if (r->plan->n_ops > MANY_OPS) {
+		close(target);
+		close(tree);
+	}
 	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, op->dst) : 0;
 }
 

@@ -121,8 +121,7 @@ static int do_mount(struct root *r, size_t i, int target)
 				"newinstance,ptmxmode=0666,mode=0620",
 				BRIG_E_MOUNT_FAILED);
 	case OP_SCRATCH:
-		if (mkdirat(r->scratchfd, op->src, op->mode) < 0 ||
-		    fchmodat(r->scratchfd, op->src, op->mode, 0) < 0)
+		if (mkdirat(r->scratchfd, op->src, op->mode) < 0)
 			return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
 		source = openat(r->scratchfd, op->src, O_PATH | O_CLOEXEC);
 		break;

@@ -133,11 +133,20 @@ static void on_control(struct run *r)
 		if (r->pty < 0 && !r->job_ready && r->l.spec->pty)
 			r->pty = take_fd(&fd);
 		break;
+	case WIRE_ALMOST:
+		/* Without capabilities its namespaces, maps and root are for good;
+		 * read while it loads the filter. */
+		if (!r->job_ready && r->job < 0 && from > 0) {
+			r->job = from;
+			if (evidence_read_place(&r->res->evidence, from,
+						&r->res->error) < 0)
+				run_kill(r);
+		}
+		break;
 	case WIRE_READY:
-		if (r->job_ready || from <= 0)
+		if (r->job_ready || from <= 0 || from != r->job)
 			break;
 		r->job_ready = true;
-		r->job = from;
 		r->listener = take_fd(&fd);
 		r->res->evidence.landlock_abi = w.landlock_abi;
 		r->res->evidence.landlock_canary = w.canary;
@@ -179,7 +188,7 @@ static void judge_and_release(struct run *r)
 	struct evidence *ev = &r->res->evidence;
 	struct brig_error *err = &r->res->error;
 
-	if (evidence_read(ev, r->job, err) < 0) {
+	if (evidence_read_state(ev, r->job, err) < 0) {
 		run_kill(r);
 		return;
 	}

@@ -195,8 +195,9 @@ static int resolve_cwd(const struct brig_spec *rq, struct spec *s,
 {
 	const struct spec_bind *w = &s->workspace;
 	const char *given = request_text(rq, OPT_CWD);
-	char here[PATH_MAX];
+	char here[PATH_MAX] = "";
 	cleanup_free char *norm = NULL;
+	cleanup_close int fd = -1;
 	const char *rel = "";
 
 	if (!given) {
@@ -220,9 +221,8 @@ static int resolve_cwd(const struct brig_spec *rq, struct spec *s,
 	/* The kernel decides what "inside" means, not string comparison: ".."
 	 * and links that lead out are refused here and again at run time
 	 * (CVE-2025-59532). */
-	cleanup_close int fd = sys_openat2(w->fd, *rel ? rel : ".",
-					   O_PATH | O_DIRECTORY | O_CLOEXEC,
-					   RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	fd = sys_openat2(w->fd, *rel ? rel : ".", O_PATH | O_DIRECTORY | O_CLOEXEC,
+			 RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 	if (fd < 0) {
 		if (errno == EXDEV)
 			goto outside;
@@ -237,7 +237,8 @@ static int resolve_cwd(const struct brig_spec *rq, struct spec *s,
 
 outside:
 	err_set(err, BRIG_E_BAD_CWD, 0, "policy",
-		"--cwd %.200s lies outside the workspace %.200s", given, w->src);
+		"--cwd %.200s lies outside the workspace %.200s",
+		given ? given : here, w->src);
 	err_fix(err, "give a directory inside the workspace, or another --workspace");
 	return -EINVAL;
 }

@@ -254,6 +254,13 @@ def test_bind_sources(who, option):
     bad(who, [option, "/usr:/"], 125, "BAD_MOUNT", "'/'")
 
 
+@pytest.mark.parametrize("src", ["/proc", "/proc/1", "/proc/self/root"])
+def test_the_hosts_proc_cannot_be_shown_elsewhere(who, src):
+    """It would show every process of the host while `pid` is said to be enforced."""
+    for option in ("--ro", "--rw"):
+        bad(who, [option, "%s:/elsewhere" % src], 125, "BAD_MOUNT", src)
+
+
 def test_same_target_twice(who):
     a, b = who.mkdir(who.base / "a"), who.mkdir(who.base / "b")
     bad(who, ["--ro", "%s:/x" % a, "--ro", "%s:/x" % b], 125, "BAD_MOUNT", "two binds", "/x")
@@ -363,6 +370,18 @@ def test_limits_too_small_to_start_anything(who):
     bad(who, ["--memory", "4096"], 125, "BAD_VALUE", "--memory", "at least 1M")
     bad(who, ["--cpus", "0.001"], 125, "BAD_VALUE", "--cpus", "at least 0.01")
     bad(who, ["--tmp-size", "0"], 125, "BAD_VALUE", "--tmp-size", "64K")
+
+
+@pytest.mark.parametrize("option,value", [("--timeout", "0.0001"), ("--cpus", "0.0001"), ("--memory", "0.1"),
+                                          ("--file-size", "0.5")])
+def test_a_limit_above_zero_never_becomes_no_limit(who, option, value):
+    """0 means none: a tiny value must not be rounded down to it."""
+    r = who.brig("explain", "--json", option, value)
+    if r.code == 0:
+        key = {"--timeout": "timeout_ms", "--cpus": "cpu_milli", "--memory": "memory", "--file-size": "file_size"}[option]
+        assert json.loads(r.out)["limits"][key] > 0, "no limit at all"
+    else:
+        assert r.code in (2, 125) and option in r.err
 
 
 def test_enormous_output_limit_is_not_allocated(who):

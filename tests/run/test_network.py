@@ -2,7 +2,6 @@
 """CONTAINMENT, class Network, as far as --net none and host go."""
 import os
 import socket
-import subprocess
 
 import pytest
 

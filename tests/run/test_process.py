@@ -4,6 +4,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -218,6 +219,25 @@ def test_umask_and_priority(who):
     umask, nice, mode = r.json["stdout"].split()
     assert nice == "5", "the caller's choice"
     assert (umask, mode) in (("0000", "666"), ("0022", "644"))
+
+
+@pytest.mark.parametrize("mask", [0o077, 0o777])
+def test_strict_umask_of_the_caller(who, mask):
+    r = who.sh("cat /etc/passwd | wc -l; : > /tmp/x; umask", preexec_fn=lambda: os.umask(mask))
+    assert r.code == 0 and r.json["stdout"] == "3\n%04o\n" % mask, r
+
+
+@pytest.mark.parametrize("what,value", [("RLIMIT_STACK", 128 << 10), ("RLIMIT_FSIZE", 0), ("RLIMIT_NOFILE", 24),
+                                        ("RLIMIT_AS", 64 << 20), ("RLIMIT_NPROC", 1), ("RLIMIT_CPU", 5)])
+def test_tight_limits_of_the_caller(who, what, value):
+    """It runs or is refused with one line; brig itself never crashes or hangs."""
+    which = getattr(resource, what)
+    r = who.brig("run", "--", "/bin/echo", "fine", timeout=10,
+                 preexec_fn=lambda: resource.setrlimit(which, (value, value)))
+    if r.code == 0:
+        assert (r.out, r.err) == ("fine\n", "")
+    else:
+        assert r.code == 125 and r.err.startswith("brig: ") and r.err.count("\n") == 1, r
 
 
 def test_supplementary_groups_do_not_help(who):

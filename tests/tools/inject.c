@@ -55,7 +55,7 @@ struct proc {
 	bool stopped; /* its first stop came before that */
 	bool failing; /* between the entry and the exit of the call */
 	long nr;
-	uint64_t arg0;
+	uint64_t arg0, saved;
 	unsigned n;
 	unsigned count[CALLS];
 };
@@ -125,30 +125,48 @@ static void resume(struct proc *p, int sig)
 		die("inject: PTRACE_SYSCALL");
 }
 
-/* At entry: no call at all.  At exit: the result. */
-static void set_number(pid_t pid, long nr)
-{
+/*
+ * At entry the call becomes write(-1), which every filter inside lets through
+ * (the number -1 would be killed by one) and which does nothing; at exit its
+ * result becomes the error.  The registers are given back as they were.
+ */
 #if defined(__x86_64__)
-	ptrace(PTRACE_POKEUSER, pid, offsetof(struct user_regs_struct, orig_rax), nr);
+#define ARG0(r) ((r).rdi)
+#define RESULT(r) ((r).rax)
 #else
-	int v = (int)nr;
-	struct iovec iov = { &v, sizeof v };
-	ptrace(PTRACE_SETREGSET, pid, NT_ARM_SYSTEM_CALL, &iov);
+#define ARG0(r) ((r).regs[0])
+#define RESULT(r) ((r).regs[0])
 #endif
-}
 
-static void set_result(pid_t pid, long value)
+static void replace_call(struct proc *p)
 {
-#if defined(__x86_64__)
-	ptrace(PTRACE_POKEUSER, pid, offsetof(struct user_regs_struct, rax), value);
-#else
 	struct user_regs_struct regs;
 	struct iovec iov = { &regs, sizeof regs };
-	if (ptrace(PTRACE_GETREGSET, pid, NT_PRSTATUS, &iov) == 0) {
-		regs.regs[0] = (unsigned long)value;
-		ptrace(PTRACE_SETREGSET, pid, NT_PRSTATUS, &iov);
-	}
+
+	if (ptrace(PTRACE_GETREGSET, p->pid, NT_PRSTATUS, &iov) < 0)
+		return;
+	p->saved = ARG0(regs);
+	ARG0(regs) = ~0ull;
+#if defined(__x86_64__)
+	regs.orig_rax = SYS_write;
+#else
+	int nr = SYS_write;
+	struct iovec call = { &nr, sizeof nr };
+	ptrace(PTRACE_SETREGSET, p->pid, NT_ARM_SYSTEM_CALL, &call);
 #endif
+	ptrace(PTRACE_SETREGSET, p->pid, NT_PRSTATUS, &iov);
+}
+
+static void replace_result(struct proc *p)
+{
+	struct user_regs_struct regs;
+	struct iovec iov = { &regs, sizeof regs };
+
+	if (ptrace(PTRACE_GETREGSET, p->pid, NT_PRSTATUS, &iov) < 0)
+		return;
+	ARG0(regs) = p->saved;
+	RESULT(regs) = (unsigned long long)(long long)-want_errno;
+	ptrace(PTRACE_SETREGSET, p->pid, NT_PRSTATUS, &iov);
 }
 
 static const char *shown(long nr)
@@ -180,14 +198,14 @@ static void on_syscall(struct proc *p)
 				shown(p->nr), p->n);
 		if (p->role == want_role && p->nr == want_call && p->n == want_n) {
 			p->failing = true;
-			set_number(p->pid, -1);
+			replace_call(p);
 			fprintf(report, "hit %s %s %u\n", role_names[p->role],
 				shown(p->nr), p->n);
 		}
 	} else if (si.op == PTRACE_SYSCALL_INFO_EXIT) {
 		if (p->failing) {
 			p->failing = false;
-			set_result(p->pid, -want_errno);
+			replace_result(p);
 		}
 	}
 }

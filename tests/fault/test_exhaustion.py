@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resources used up before brig starts: a whole confined run, or 125 and
+nothing ran; never a hang."""
+import errno
+import os
+import resource
+import signal
+import subprocess
+
+import pytest
+
+from fault import FULL_BASE, IS_ROOT, Scene, check, libc, mount, run_scene, support
+
+K, M = 1024, 1024 * 1024
+
+
+def limited(what, value):
+    def set_it():
+        resource.setrlimit(what, (value, value))
+    return set_it
+
+
+def run_with(who, name, what, value, required=FULL_BASE, **kw):
+    scene = Scene(who, name)
+    out = run_scene(scene, preexec_fn=limited(what, value), **kw)
+    assert not out.problems(required), "%s: %r: %s" % (name, out, out.problems(required))
+    return out
+
+
+def refused(out, *codes):
+    assert not out.ran and out.code in (125, 2), out
+    if codes and out.json:
+        assert out.json["error"]["code"] in codes, out
+
+
+def test_few_descriptors(who):
+    """Up to the number that suffices: each step in between fails somewhere else."""
+    ran = {}
+    for n in [*range(3, 48), 56, 64, 80, 96, 128]:
+        # the pipe of the result object has to fit, or nobody hears of it
+        scene = Scene(who, "fd%d" % n)
+        try:
+            out = run_scene(scene, preexec_fn=limited(resource.RLIMIT_NOFILE, n))
+        except (OSError, subprocess.SubprocessError) as e:
+            # the limit hits before the exec of brig
+            assert n < 8, e
+            continue
+        assert not out.problems(), "%d: %r: %s" % (n, out, out.problems())
+        ran[n] = out.ran
+    assert not ran[8] and ran[128], ran
+    print("\n%s: RLIMIT_NOFILE from %d on suffices" % (who.name, min(n for n in ran if ran[n])))
+
+
+def test_descriptor_table_full_of_inherited_ones(who):
+    kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(200)]
+    try:
+        for free in (0, 1, 2, 4, 8, 12, 16, 24, 32, 48):
+            scene = Scene(who, "inherit%d" % free)
+            out = run_scene(scene, pass_fds=kept, preexec_fn=limited(resource.RLIMIT_NOFILE, max(kept) + 4 + free))
+            assert not out.problems(), "%d: %r: %s" % (free, out, out.problems())
+    finally:
+        for fd in kept:
+            os.close(fd)
+
+
+def test_little_address_space(who):
+    ran = {}
+    for size in (256 * K, 512 * K, M, 1280 * K, 1536 * K, 1792 * K, 2 * M, 3 * M, 4 * M, 6 * M, 8 * M, 16 * M, 64 * M):
+        scene = Scene(who, "as%d" % size)
+        try:
+            out = run_scene(scene, preexec_fn=limited(resource.RLIMIT_AS, size))
+        except (OSError, subprocess.SubprocessError, MemoryError):
+            continue  # the kernel did not even execute brig
+        if out.code in (-signal.SIGKILL, -signal.SIGSEGV) and not out.ran and out.json is None:
+            # the kernel could not set up brig's own image, or its stack
+            assert size <= 2 * M, out
+            continue
+        if out.json and out.json["ran"]:
+            # let go, confined; the limit then hits the command itself (the
+            # kernel cannot even load a shell into so little)
+            assert FULL_BASE <= set(out.json["enforced"]) and not [v for v in out.violations if v != "rw-not-writable"], out
+        else:
+            assert not out.problems(), "%d: %r: %s" % (size, out, out.problems())
+        ran[size] = out.ran
+    assert ran and ran[64 * M], ran
+    print("\n%s: RLIMIT_AS: %s" % (who.name, {k // K: v for k, v in ran.items()}))
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 4096, 16384])
+def test_file_size_limit(who, size):
+    """brig stores init in a tmpfs: that write fails, and no signal may kill anyone unsaid."""
+    scene = Scene(who, "fsize")
+    out = run_scene(scene, preexec_fn=limited(resource.RLIMIT_FSIZE, size))
+    if out.json and out.json["ran"]:
+        assert FULL_BASE <= set(out.json["enforced"]) and not [v for v in out.violations if v != "rw-not-writable"], out
+    else:
+        assert not out.problems(), (out, out.problems())
+
+
+@pytest.mark.parametrize("what", ["RLIMIT_STACK", "RLIMIT_DATA", "RLIMIT_MEMLOCK", "RLIMIT_SIGPENDING", "RLIMIT_MSGQUEUE",
+                                  "RLIMIT_CORE", "RLIMIT_RTPRIO", "RLIMIT_NICE"])
+@pytest.mark.parametrize("value", [0, 4 * K, 256 * K])
+def test_other_limits(who, what, value):
+    if not hasattr(resource, what):
+        pytest.skip("python does not know %s" % what)
+    if what == "RLIMIT_SIGPENDING":
+        value //= 4 * K
+    scene = Scene(who, "limit")
+    try:
+        out = run_scene(scene, preexec_fn=limited(getattr(resource, what), value))
+    except (OSError, subprocess.SubprocessError, MemoryError):
+        return  # the kernel did not even execute brig
+    if out.code in (-signal.SIGKILL, -signal.SIGSEGV) and not out.ran and out.json is None:
+        assert what in ("RLIMIT_STACK", "RLIMIT_DATA"), out
+        return
+    if out.json and out.json["ran"] and not out.ran:
+        assert what in ("RLIMIT_STACK", "RLIMIT_DATA") and FULL_BASE <= set(out.json["enforced"]), out
+        return
+    assert not out.problems(), (out, out.problems())
+
+
+def test_process_limit_of_the_user(base, account, quarantine):
+    """RLIMIT_NPROC counts every process of the user; brig needs four of its own."""
+    w = support.make_who("user", base, account)
+    ran = {}
+    if not IS_ROOT:
+        pytest.skip("the number of processes of one's own account is not known here")
+    for n in range(0, 12):
+        out = run_with(w, "np%d" % n, resource.RLIMIT_NPROC, n)
+        ran[n] = out.ran
+    assert not ran[0] and not ran[1], ran
+    assert ran[11], ran
+    print("\nRLIMIT_NPROC: %s" % ran)
+    quarantine.assert_empty()
+
+
+def test_no_space_in_the_workspace_and_tmp(who):
+    if not IS_ROOT:
+        pytest.skip("needs root: a small file system of its own")
+    scene = Scene(who, "full")
+    small = who.mkdir(who.base / "small")
+    mount("tmpfs", small, "tmpfs", 0, "size=64k,mode=0755,uid=%d,gid=%d" % (who.uid, who.gid))
+    try:
+        with open(small / "fill", "wb") as f:
+            try:
+                while True:
+                    f.write(b"x" * 4096)
+                    f.flush()
+            except OSError as e:
+                assert e.errno == errno.ENOSPC
+        # TMPDIR is full: brig needs none
+        out = run_scene(scene, env={"TMPDIR": str(small), "XDG_RUNTIME_DIR": str(small)})
+        assert out.ran and not out.problems(), out
+        # the workspace is full: the command runs and fails by itself
+        r = who.brig("run", "--json", "--workspace", small, "--", "/bin/sh", "-c", "echo more > new")
+        assert r.json["ran"] and r.code != 0 and r.code != 125, r
+        assert FULL_BASE <= set(r.json["enforced"])
+        # no inodes left to move a planted file aside: said, not silent
+    finally:
+        check(libc.umount2(os.fsencode(small), 2), "umount")
+
+
+def test_result_object_cannot_be_written(who):
+    """stdout is full: said on stderr, and no hang."""
+    with open("/dev/full", "wb") as full:
+        p = who.popen([support.BRIG, "run", "--json", "--workspace", who.ws, "--", "/bin/echo", "x"],
+                      stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE)
+        _, err = p.communicate(timeout=20)
+    assert err.startswith(b"brig: "), err
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)])
+def test_standard_descriptors_closed(who, closed):
+    """What brig opens must not land on 0, 1 or 2 and reach the command."""
+    def close_them():
+        for fd in closed:
+            os.close(fd)
+
+    r, w = os.pipe()
+    w2 = os.dup2(w, 50)
+    os.close(w)
+    p = who.popen([support.BRIG, "run", "--status-fd", "50", "--workspace", who.ws, "--", "/bin/sh", "-c",
+                   "ls -l /proc/self/fd > fds; : > marker"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                  stderr=subprocess.DEVNULL, pass_fds=(50,), preexec_fn=close_them)
+    os.close(w2)
+    assert p.wait(20) in (0, 125)
+    with os.fdopen(r) as f:
+        text = f.read()
+    if p.returncode == 0:
+        assert who.marker.exists() and '"ran":true' in text
+        names = (who.ws / "fds").read_text()
+        for fd in closed:
+            for line in names.splitlines():
+                if (" %d -> " % fd) in line and fd != 1:
+                    assert line.endswith("/dev/null"), names
+    else:
+        assert not who.marker.exists() and '"ran":false' in text

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every system call of brig's processes, failed one at a time.
+
+A first run lists the calls of each process up to the command's execve (and, of
+the supervisor, the custodian and init, to their end).  Then each of them fails
+once, alone: role, name and occurrence pick exactly one call.  Either the
+command still ran whole and confined, or nothing ran.
+"""
+import collections
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fault import FULL_BASE, Scene, run_scene, support
+
+# How many runs at a time, and how long one may take.
+JOBS = 2
+HANG = 20
+
+# Also with ENOMEM: calls that want memory or a descriptor.
+MEMORY = {"brk", "clone", "clone3", "dup2", "fcntl", "fsmount", "fsopen", "ioctl", "landlock_create_ruleset", "mkdir",
+          "mkdirat", "mmap", "mprotect", "open", "open_tree", "openat", "openat2", "pipe2", "signalfd4", "socket",
+          "socketpair", "pidfd_open", "keyctl", "seccomp", "mount_setattr", "move_mount", "sendmsg"}
+# Also with EINTR: calls that wait.
+WAITS = {"poll", "ppoll", "read", "recvmsg", "wait4", "write", "sendmsg", "sendto"}
+
+# A failure of these cannot be injected or belongs to nobody in brig.
+SKIPPED = {
+    "exit_group": "an exit that fails is followed by another",
+    "exit": "the same",
+    "arch_prctl": "the C library's first call: without thread pointer there is no main()",
+    "set_tid_address": "the C library's, cannot fail",
+}
+
+# Calls after whose failure the command may run all the same, and why that is
+# right.  The tests compare this with what they see: a new one must be thought
+# about, and one that is never seen must go.
+HARMLESS = {}
+exec(open(os.path.join(os.path.dirname(__file__), "harmless.py")).read(), HARMLESS)
+LOST, HARMLESS = HARMLESS["LOST"], HARMLESS["HARMLESS"]
+
+seen = {}
+
+
+class Injected:
+    def __init__(self, fault, outcome, report):
+        self.fault, self.o = fault, outcome
+        self.role, self.call, self.n, self.errno = fault
+        self.hit = any(line.startswith("hit ") for line in report)
+        self.left = [line for line in report if line.startswith(("left ", "hang"))]
+        end = [line.split() for line in report if line.startswith("end ")]
+        self.end = tuple(end[0][1:]) if end else None
+        # the exit code of inject says nothing; brig's is in its report
+        outcome.code = int(end[0][2]) if end and end[0][1] == "exit" else "signal %s" % end[0][2] if end else None
+
+    def __repr__(self):
+        return "%s:%s:%s:%s %r %s" % (*self.fault, self.o, self.left)
+
+
+def one(inject, w, name, fault, extra):
+    scene = Scene(w, name, extra)
+    report = scene.dir / "report"
+    prefix = [inject, "-o", report, "-t", HANG, *(["-f", ":".join(fault)] if fault else ["-l"]), "--"]
+    outcome = run_scene(scene, prefix, timeout=HANG + 20)
+    lines = report.read_text().splitlines()
+    if not os.environ.get("BRIG_KEEP"):
+        scene.clear()
+    return lines if fault is None else Injected(fault, outcome, lines), outcome
+
+
+def plan(calls):
+    todo = []
+    for role, call, n in calls:
+        if call in SKIPPED:
+            continue
+        todo.append((role, call, n, "EPERM"))
+        if call in MEMORY:
+            todo.append((role, call, n, "ENOMEM"))
+        if call in WAITS:
+            todo.append((role, call, n, "EINTR"))
+    return todo
+
+
+def problems(r, required):
+    found = list(r.left)
+    p = r.o.problems(required)
+    if r.o.ran and (r.role, r.call) in LOST:
+        # the command ran, confined; only how it ended is not known
+        p = [x for x in p if x not in ("the command ran, exit 137", "the command ran, no result object")]
+        if "the command ran, exit 125" in p and not r.o.json:
+            p.remove("the command ran, exit 125")
+    return found + p
+
+
+def test_every_call_fails_once(who, inject, quarantine):
+    start = time.monotonic()
+    # Root asks for every limit by name, so that each of them is required; an
+    # ordinary user has no control group here.
+    extra = ["--memory", "64M", "--pids", "64", "--cpus", "0.5"] if who.is_root else []
+    required = FULL_BASE | ({"memory", "pids", "cpu"} if who.is_root else set())
+    lines, outcome = one(inject, who, "list", None, extra)
+    assert outcome.ran and not outcome.problems(required), outcome
+    calls = [tuple(x.split()[1:4]) for x in lines if x.startswith("call ")]
+    todo = plan(calls)
+    results = []
+    with ThreadPoolExecutor(JOBS) as pool:
+        for r, _ in pool.map(lambda x: one(inject, who, "i%d" % x[0], x[1], extra), enumerate(todo)):
+            results.append(r)
+    bad = [(r, problems(r, required)) for r in results if problems(r, required)]
+    missed = [r for r in results if not r.hit]
+    ran = collections.Counter()
+    for r in results:
+        if r.hit:
+            seen.setdefault((r.role, r.call), set()).add("ran" if r.o.ran else "refused")
+            ran["ran" if r.o.ran else "refused"] += 1
+    print("\n%s: %d calls, %d failed one at a time (%d refused, %d harmless, %d not reached), %.0f s" % (
+        who.name, len(calls), len(results), ran["refused"], ran["ran"], len(missed), time.monotonic() - start))
+    # how often a loop polls varies; anything more means the list is wrong
+    assert len(missed) <= len(results) // 20, missed
+    groups = quarantine.brig_groups()
+    for g in groups:
+        os.rmdir(g)
+    expected = sum(1 for r in results if r.call == "rmdir")
+    if len(groups) > expected:
+        bad.append(("control groups", groups))
+    assert not bad, "%d of %d:\n%s" % (len(bad), len(results), "\n".join("%r: %s" % b for b in bad))
+
+
+def test_harmless_calls_are_known():
+    if not seen:
+        pytest.skip("the injection itself did not run")
+    new = sorted(k for k, v in seen.items() if "ran" in v and k not in HARMLESS)
+    stale = sorted(k for k, v in seen.items() if "ran" not in v and k in HARMLESS)
+    gone = sorted(k for k in HARMLESS if k not in seen) if support.IS_ROOT else []
+    assert not new, "the command ran although these failed; say in harmless.py why that is right: %s" % new
+    assert not stale, "listed as harmless, but brig refuses: %s" % stale
+    assert not gone, "listed as harmless, but no longer made: %s" % gone

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor dies: of SIGKILL at any instant, with its terminal, with its
+process group.  Nothing may stay, and what was planted is moved aside."""
+import collections
+import fcntl
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import termios
+import time
+
+import pytest
+
+from fault import mounts, support, wait_until
+
+KILLS = int(os.environ.get("BRIG_KILLS", "1000"))  # per user
+SPREAD = 0.006
+
+
+def children(pid):
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+            return [int(x) for x in f.read().split()]
+    except OSError:
+        return []
+
+
+def comm(pid):
+    try:
+        with open("/proc/%d/comm" % pid) as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
+PHASES = ["prepares", "builds", "job waits", "command runs", "ended"]
+
+
+def phase(p):
+    """How far the supervisor has got, a moment before it is killed."""
+    kids = children(p.pid)
+    inner = [comm(c) for k in kids for c in children(k)]
+    if any(c and not c.startswith("brig") for c in inner):
+        return "command runs"
+    if inner:
+        return "job waits"
+    if kids:
+        return "builds"
+    return "ended" if p.poll() is not None else "prepares"
+
+
+def in_proc(needle):
+    return support.survivors(needle)
+
+
+def test_sigkill_at_any_instant(who, quarantine):
+    mark = "31337.%d" % random.SystemRandom().randrange(10 ** 9)
+    before, rng, got = mounts(), random.Random(31337), collections.Counter()
+    begin = time.monotonic()
+    for i in range(KILLS):
+        # spread evenly, then shuffled by a jitter: every phase is hit often
+        delay = (i % 100 + rng.random()) / 100 * SPREAD
+        p = who.popen([support.BRIG, "run", "--workspace", who.ws, "--timeout", "30", "--", "/bin/sleep", mark],
+                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        end = time.perf_counter() + delay
+        if delay > 0.0003:
+            time.sleep(delay - 0.0002)
+        while time.perf_counter() < end:
+            pass
+        got[phase(p)] += 1
+        p.kill()
+        p.wait()
+    last = time.monotonic()
+    quarantine.assert_empty(3.0)
+    assert wait_until(lambda: not in_proc(mark), max(0.1, 3 - (time.monotonic() - last))), in_proc(mark)
+    assert mounts() == before
+    print("\n%s: %d kills in %.0f s, clean after %.2f s; %s" % (
+        who.name, KILLS, last - begin, time.monotonic() - last,
+        ", ".join("%s %d" % (x, got[x]) for x in PHASES)))
+    if KILLS >= 500:
+        for x in ("prepares", "builds", "command runs"):
+            assert got[x] >= KILLS // 100, "the instants do not cover %r: %s" % (x, got)
+
+
+# -- a command that has planted a protected file -----------------------------------
+
+PLANT = "echo evil > .envrc; mkdir -p .git/hooks; echo evil > .git/hooks/post-checkout; : > marker; exec sleep 600"
+
+
+def plant(who, **kw):
+    p = who.popen([support.BRIG, "run", "--workspace", who.ws, "--", "/bin/sh", "-c", PLANT],
+                  stdin=kw.pop("stdin", subprocess.DEVNULL), stdout=kw.pop("stdout", subprocess.DEVNULL),
+                  stderr=kw.pop("stderr", subprocess.DEVNULL), **kw)
+    assert wait_until(who.marker.exists, 5)
+    assert (who.ws / ".envrc").exists()
+    return p
+
+
+def swept(who):
+    return not os.path.lexists(who.ws / ".envrc") and not os.path.lexists(who.ws / ".git/hooks/post-checkout")
+
+
+def moved_aside(who):
+    return [p for p in who.ws.rglob("*envrc*")]
+
+
+def test_planted_files_are_moved_when_the_supervisor_is_killed(who):
+    p = plant(who)
+    p.kill()
+    p.wait()
+    assert wait_until(lambda: swept(who), 2), sorted(who.ws.rglob("*"))
+    assert moved_aside(who), "moved aside, not deleted"
+
+
+def test_kill_of_the_process_group(who):
+    p = plant(who, start_new_session=True)
+    os.killpg(p.pid, signal.SIGKILL)
+    p.wait()
+    assert wait_until(lambda: swept(who), 2), sorted(who.ws.rglob("*"))
+
+
+def test_kill_of_the_whole_session(who):
+    """As a service manager does it: every process of the session it can see."""
+    p = plant(who, start_new_session=True)
+    for pid in os.listdir("/proc"):
+        try:
+            if pid.isdigit() and os.getsid(int(pid)) == p.pid:
+                os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            pass
+    p.wait()
+    assert wait_until(lambda: swept(who), 2), sorted(who.ws.rglob("*"))
+
+
+@pytest.mark.parametrize("sig", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+def test_signals_that_end(who, sig):
+    """Forwarded to the command; brig ends after it, and cleans up itself."""
+    p = plant(who)
+    p.send_signal(sig)
+    assert p.wait(5) == 128 + sig
+    assert swept(who), "brig has ended and the file is still there"
+
+
+def test_terminal_closed(who):
+    master, slave = pty.openpty()
+
+    def lead():
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    os.fchown(slave, who.uid, who.gid)
+    p = plant(who, stdin=slave, stdout=slave, stderr=slave, preexec_fn=lead)
+    os.close(slave)
+    os.close(master)
+    assert p.wait(5) in (129, -signal.SIGHUP)
+    assert wait_until(lambda: swept(who), 2), sorted(who.ws.rglob("*"))
+
+
+def test_terminal_closed_with_pty(who):
+    master, slave = pty.openpty()
+
+    def lead():
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    os.fchown(slave, who.uid, who.gid)
+    p = who.popen([support.BRIG, "run", "--pty", "--workspace", who.ws, "--", "/bin/sh", "-c", PLANT],
+                  stdin=slave, stdout=slave, stderr=slave, preexec_fn=lead)
+    os.close(slave)
+    assert wait_until(who.marker.exists, 5)
+    os.close(master)
+    assert p.wait(5) in (129, -signal.SIGHUP)
+    assert wait_until(lambda: swept(who), 2), sorted(who.ws.rglob("*"))
+
+
+# -- the others die (docs/architecture.md, "What happens if each one dies") --------
+
+def roles(p):
+    """Pids of custodian, init and command of a running brig."""
+    found = {}
+    for k in children(p.pid):
+        found["init" if comm(k) == "brig-init" else "custodian"] = k
+    for c in children(found.get("init", 0)):
+        found["command"] = c
+    return found
+
+
+def running(who):
+    r, w = os.pipe()
+    p = who.popen([support.BRIG, "run", "--status-fd", str(w), "--workspace", who.ws, "--", "/bin/sh", "-c", PLANT],
+                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(w,))
+    os.close(w)
+    assert wait_until(who.marker.exists, 5)
+    assert wait_until(lambda: len(roles(p)) == 3, 2), roles(p)
+    return p, os.fdopen(r), roles(p)
+
+
+def test_custodian_killed(who):
+    p, r, pids = running(who)
+    os.kill(pids["custodian"], signal.SIGKILL)
+    time.sleep(0.1)
+    assert p.poll() is None, "the death of the custodian changes nothing"
+    os.kill(pids["command"], signal.SIGTERM)
+    assert p.wait(5) == 128 + signal.SIGTERM
+    js = json.load(r)
+    assert js["ran"] and js["signal"] == signal.SIGTERM and swept(who)
+
+
+def test_init_killed(who):
+    p, r, pids = running(who)
+    os.kill(pids["init"], signal.SIGKILL)
+    assert p.wait(5) == 128 + signal.SIGKILL
+    js = json.load(r)
+    assert js["ran"] and js["signal"] == signal.SIGKILL and swept(who)
+    assert comm(pids["command"]) == ""
+
+
+def test_supervisor_stopped_then_killed(who):
+    p = plant(who)
+    p.send_signal(signal.SIGSTOP)
+    time.sleep(0.05)
+    p.kill()
+    p.wait()
+    assert wait_until(lambda: swept(who), 2), sorted(who.ws.rglob("*"))
+
+
+def test_custodian_stopped_cannot_hold_brig(who):
+    """Somebody of the same user stops it: brig itself still ends."""
+    p, r, pids = running(who)
+    os.kill(pids["custodian"], signal.SIGSTOP)
+    os.kill(pids["command"], signal.SIGTERM)
+    assert p.wait(5) == 128 + signal.SIGTERM
+    r.close()
+    assert swept(who)
