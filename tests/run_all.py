@@ -7,6 +7,7 @@ Each stage prints its own output; at the end stands one line for all of them,
 its reason, never a silent pass.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import re
@@ -87,6 +88,43 @@ def meson_tests(count, build, suite, label):
         count.check(False, f"{label}: meson test exited {code}")
 
 
+def clang_tidy(build, files):
+    """One process per file: in one for several the analyzer reports every
+    va_list after the first file as uninitialised.  One compilation per file:
+    most are compiled for libbrig, for brig and for tests.  Returns what is
+    wrong, as lines."""
+    with open(os.path.join(ROOT, build, "compile_commands.json")) as f:
+        entries = json.load(f)
+    entries.sort(key=lambda e: not e["output"].startswith("libbrig"))
+    once = {}
+    for e in entries:
+        path = os.path.relpath(os.path.join(e["directory"], e["file"]), ROOT)
+        if path in files:
+            once.setdefault(path, e)
+    folder = os.path.join(build, "tidy")
+    os.makedirs(os.path.join(ROOT, folder), exist_ok=True)
+    with open(os.path.join(ROOT, folder, "compile_commands.json"), "w") as f:
+        json.dump(list(once.values()), f)
+
+    def one(path):
+        p = subprocess.run(["clang-tidy", "--quiet", "-p", folder, path], cwd=ROOT,
+                           text=True, errors="replace", stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        # the analyzer does not know __attribute__((cleanup)): see .clang-tidy
+        bad = [x for x in p.stdout.splitlines()
+               if re.search(r" (warning|error): ", x) and
+               not re.search(r" warning: Potential leak of memory .*unix\.Malloc", x)]
+        if p.returncode and not bad:
+            bad = [f"{path}: clang-tidy exited {p.returncode}", p.stderr]
+        return bad
+
+    largest_first = sorted(once, reverse=True,
+                           key=lambda x: os.path.getsize(os.path.join(ROOT, x)))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        bad = [x for lines in pool.map(one, largest_first) for x in lines]
+    return bad + [f"{x}: is not compiled" for x in files if x not in once]
+
+
 def stage_lint(count, args):
     """Both compilers with warnings as errors, and the checkers."""
     for cc in ("gcc", "clang"):
@@ -94,11 +132,9 @@ def stage_lint(count, args):
                             "-Dbuildtype=release")
         count.check(code == 0, f"{cc} with warnings as errors")
     own = [f for f in sources("*.c") if f.startswith("src/")]
-    tidy = run(["clang-tidy", "--quiet", "-p", "build-werror-clang",
-                *[f for f in own if not f.startswith("src/init")]], quiet=True)
-    bad = [x for x in tidy[1].splitlines() if " warning: " in x or " error: " in x]
+    bad = clang_tidy("build-werror-clang", own)
     print("\n".join(bad), end="\n" if bad else "")
-    count.check(tidy[0] == 0 and not bad, "clang-tidy")
+    count.check(not bad, "clang-tidy")
     code, _ = run(["cppcheck", "--quiet", "--std=c11", "--error-exitcode=1",
                    "--inline-suppr", "--enable=warning,performance,portability",
                    "--suppressions-list=tools/cppcheck.txt", "-Iinclude", "-Isrc",
@@ -106,8 +142,9 @@ def stage_lint(count, args):
     count.check(code == 0, "cppcheck")
     text = [f for f in sources("*") if not re.search(
         r"corpus/|\.inc$|^LICENSE$", f)]
-    code, _ = run(["codespell", "--ignore-words", "tools/codespell.txt", *text],
-                  quiet=True)
+    # "\\nd" is an escape and a letter, not a word
+    code, _ = run(["codespell", "--ignore-regex", r"\\[nrt]", "--ignore-words",
+                   "tools/codespell.txt", *text], quiet=True)
     count.check(code == 0, "codespell")
     scripts = [f for f in sources("*.sh")] + [".ci/run"]
     code, _ = run(["shellcheck", "-x", *scripts], quiet=True)

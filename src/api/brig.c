@@ -30,6 +30,7 @@ int brig_run(const struct brig_spec *rq, struct brig_result **out,
 	struct brig_result *res = result_new(id);
 	if (!res)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "run", "a result");
+	res->captured = request_flag(rq, OPT_JSON);
 	int r = policy_resolve(rq, &spec, &res->error);
 	if (r == 0) {
 		for (int i = 0; i < 27; i++)
@@ -53,8 +54,10 @@ struct brig_result *brig_result_refused(const struct brig_error *why)
 
 	id_make(id);
 	struct brig_result *res = result_new(id);
-	if (res)
+	if (res) {
+		res->captured = true;
 		res->error = *why;
+	}
 	return res;
 }
 

@@ -207,6 +207,14 @@ char *explain_json(const struct brig_spec *rq, const struct plan *p, size_t *len
 	return buf_take(&b, len);
 }
 
+/* " text", with nothing in it that could drive a terminal. */
+static void add_shown(struct buf *b, const char *text)
+{
+	cleanup_free char *shown = str_printable(text);
+
+	buf_addf(b, " %s", shown ? shown : "?");
+}
+
 static void heading(struct buf *b, const char *text, bool colour)
 {
 	buf_addf(b, "%s%s%s\n", colour ? "\033[1m" : "", text, colour ? "\033[0m" : "");
@@ -265,7 +273,10 @@ char *explain_text(const struct brig_spec *rq, const struct plan *p, bool colour
 	heading(&b, "Environment (names)", colour);
 	buf_adds(&b, " ");
 	for (char **e = s->env; e && *e; e++)
-		buf_addf(&b, " %.*s", (int)strcspn(*e, "="), *e);
+		{
+			cleanup_free char *name = shown_value(OPT_ENV, *e);
+			add_shown(&b, name ? name : "?");
+		}
 	buf_adds(&b, "\n");
 	heading(&b, "Network", colour);
 	buf_addf(&b, "  %s\n", s->net == NET_HOST ?
@@ -277,7 +288,7 @@ char *explain_text(const struct brig_spec *rq, const struct plan *p, bool colour
 	buf_adds(&b, " ");
 	for (size_t i = 0; i < p->protect.n; i++)
 		if (p->protect.v[i].kind == PROTECT_ABSENT)
-			buf_addf(&b, " %s", p->protect.v[i].path);
+			add_shown(&b, p->protect.v[i].path);
 	buf_adds(&b, "\n");
 	return buf_take(&b, NULL);
 }
@@ -327,10 +338,11 @@ char *explain_for_model(const struct plan *p)
 	buf_adds(&b, "- You are not root and cannot become root, mount, or make "
 		     "namespaces.\n");
 	buf_adds(&b, "- Do not create or change these in the workspace (it is "
-		     "prevented or undone): ");
+		     "prevented or undone):");
 	bool first = true;
 	for (char **q = s->protect; q && *q; q++) {
-		buf_addf(&b, "%s%s", first ? "" : ", ", *q);
+		buf_adds(&b, first ? "" : ",");
+		add_shown(&b, *q);
 		first = false;
 	}
 	buf_adds(&b, ".\n");

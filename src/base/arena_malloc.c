@@ -34,7 +34,7 @@ static struct head *head_of(void *p)
 /* The work; under a name the compiler has no opinion about. */
 static void *take(size_t n)
 {
-	if (n > PTRDIFF_MAX - 2 * ALIGN) {
+	if (n > PTRDIFF_MAX - 2L * ALIGN) {
 		errno = ENOMEM;
 		return NULL;
 	}

@@ -61,7 +61,8 @@ char *str_fmt(const char *fmt, ...)
 	return n < 0 ? NULL : s;
 }
 
-/* digits [ "." digits ]: the value times 1000, the fraction cut after three. */
+/* digits [ "." digits ]: the value times 1000, rounded up: a limit that was
+ * asked for must not become 0, which means none. */
 static int parse_thousandths(const char *s, const char **end, uint64_t *out)
 {
 	uint64_t v = 0;
@@ -76,16 +77,20 @@ static int parse_thousandths(const char *s, const char **end, uint64_t *out)
 	if (__builtin_mul_overflow(v, 1000u, &v))
 		return -ERANGE;
 	if (*p == '.') {
-		uint64_t unit = 100;
+		uint64_t unit = 100, more = 0;
 		p++;
 		if (*p < '0' || *p > '9')
 			return -EINVAL;
 		for (; *p >= '0' && *p <= '9'; p++) {
+			if (!unit && *p != '0')
+				more = 1;
 			if (__builtin_add_overflow(
 				    v, unit * (uint64_t)(*p - '0'), &v))
 				return -ERANGE;
 			unit /= 10;
 		}
+		if (__builtin_add_overflow(v, more, &v))
+			return -ERANGE;
 	}
 	*end = p;
 	*out = v;
@@ -154,7 +159,7 @@ int parse_size(const char *s, uint64_t *out)
 	if (*end)
 		return -EINVAL;
 	/* v counts thousandths, so v < 2^64 and v * 2^40 fits 128 bits */
-	unsigned __int128 bytes = ((unsigned __int128)v << shift) / 1000;
+	unsigned __int128 bytes = (((unsigned __int128)v << shift) + 999) / 1000;
 	if (bytes > INT64_MAX)
 		return -ERANGE;
 	*out = (uint64_t)bytes;

@@ -153,7 +153,7 @@ static void print_text(const struct report *r)
 		line(c, PROBE_FAILED, "a real sandbox", r->err.message, r->err.fix);
 	}
 	unsigned unmet = r->required & ~r->enforced;
-	if (r->ok) {
+	if (r->ok && r->trial) {
 		printf("\n%sEverything that is required can be enforced here.%s\n",
 		       c ? "\033[32m" : "", c ? "\033[0m" : "");
 		print_missing(r->trial->missing);
@@ -194,8 +194,9 @@ static int doctor_main(int argc, char **argv)
 		cli_help(&verb_doctor);
 		code = 0;
 	} else if (code == 0 && rest < argc) {
-		fprintf(stderr, "brig doctor: unexpected '%.40s' (brig doctor [--json] "
-				"[--backend B] [--require L,...])\n", argv[rest]);
+		cleanup_free char *shown = str_printable(argv[rest]);
+		fprintf(stderr, "brig doctor: unexpected '%.60s' (brig doctor [--json] "
+				"[--backend B] [--require L,...])\n", shown ? shown : "?");
 		code = EXIT_USAGE;
 	} else if (code == 0 && !streq(request_text(rq, OPT_BACKEND), "native")) {
 		fprintf(stderr, "brig doctor: the %s backend is not available in this "

@@ -73,7 +73,10 @@ static int help_main(int argc, char **argv)
 	}
 	const struct verb *v = find(argv[1]);
 	if (!v) {
-		fprintf(stderr, "brig: no verb '%.40s' (brig help lists them)\n", argv[1]);
+		char *shown = str_printable(argv[1]);
+		fprintf(stderr, "brig: no verb '%.60s' (brig help lists them)\n",
+			shown ? shown : "?");
+		free(shown);
 		return EXIT_USAGE;
 	}
 	cli_help(v);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -20,8 +21,10 @@ static int check_status_fd(const struct brig_spec *rq, int *fd)
 	*fd = atoi(request_text(rq, OPT_STATUS_FD));
 	int flags = fcntl(*fd, F_GETFL);
 	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) {
-		fprintf(stderr, "brig: BAD_FD: --status-fd %d is not open for writing "
-				"(open it before starting brig)\n", *fd);
+		err_set(&cli_last_error, BRIG_E_BAD_FD, 0, "policy",
+			"--status-fd %d is not open for writing", *fd);
+		err_fix(&cli_last_error, "open it before starting brig");
+		cli_error(&cli_last_error);
 		return EXIT_REFUSED;
 	}
 	return 0;
@@ -116,7 +119,8 @@ static int run_main(int argc, char **argv)
 			cli_error(&err);
 			code = EXIT_REFUSED;
 		} else {
-			code = run_request(rq);
+			code = run_request(rq); /* returns only when refused */
+			refuse_in_json(argc, argv);
 		}
 	} else {
 		refuse_in_json(argc, argv);
@@ -144,8 +148,9 @@ static int shell_main(int argc, char **argv)
 	if (code)
 		goto out;
 	if (rest < argc) {
-		fprintf(stderr, "brig shell: takes no command (use brig run --pty -- %s)\n",
-			argv[rest]);
+		cleanup_free char *shown = str_printable(argv[rest]);
+		fprintf(stderr, "brig shell: takes no command (use brig run --pty -- "
+				"%.60s)\n", shown ? shown : "COMMAND");
 		code = EXIT_USAGE;
 		goto out;
 	}

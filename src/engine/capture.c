@@ -31,7 +31,11 @@ static int add_head(struct capture *c, const char *data, size_t len)
 
 static int add_tail(struct capture *c, const char *data, size_t len)
 {
-	if (!c->tail && c->tail_cap) {
+	if (!c->tail_cap) {
+		c->dropped += len;
+		return 0;
+	}
+	if (!c->tail) {
 		c->tail = malloc(c->tail_cap);
 		if (!c->tail)
 			return -ENOMEM;
@@ -48,8 +52,6 @@ static int add_tail(struct capture *c, const char *data, size_t len)
 		c->tail_at = (c->tail_at + lost) % c->tail_cap;
 		c->tail_len -= lost;
 	}
-	if (!len)
-		return 0;
 	size_t to = (c->tail_at + c->tail_len) % c->tail_cap;
 	size_t first = c->tail_cap - to < len ? c->tail_cap - to : len;
 	memcpy(c->tail + to, data, first);

@@ -496,7 +496,7 @@ static int send_start(int fd, bool bus, const char *unit)
 static int converse(int fd, bool bus, const char *unit, int64_t deadline,
 		    uint8_t *data, char *why, size_t cap)
 {
-	struct message m;
+	struct message m = { .signature = "" };
 
 	int r = log_in(fd, deadline, why, cap);
 	if (r == 0 && bus) {

@@ -111,7 +111,7 @@ static void loopback_up(const struct launch *l)
 	close(fd);
 }
 
-static void set_limit(const struct launch *l, int what,
+static void set_limit(const struct launch *l, unsigned what,
 		      rlim_t value, const char *name)
 {
 	struct rlimit old, lim = { value, value };

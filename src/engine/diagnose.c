@@ -41,9 +41,23 @@ static int filtered_already(void)
 	return p && atoi(p + 9) == 2;
 }
 
+/* A limit of zero on another kind of namespace: its file, or NULL. */
+static const char *zero_limit(void)
+{
+	static const char *const kinds[] = { "mnt", "pid", "net", "ipc", "uts", "cgroup" };
+	static char path[64];
+
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		snprintf(path, sizeof path, "/proc/sys/user/max_%s_namespaces", kinds[i]);
+		if (number_in(path) == 0)
+			return path + strlen("/proc/sys/");
+	}
+	return NULL;
+}
+
 int diagnose_userns(int errnum, struct brig_error *err)
 {
-	const char *why, *fix;
+	const char *why, *fix, *limit;
 
 	if (number_in("/proc/sys/user/max_user_namespaces") == 0) {
 		why = "user.max_user_namespaces is 0";
@@ -57,6 +71,12 @@ int diagnose_userns(int errnum, struct brig_error *err)
 		why = "AppArmor allows user namespaces only to programs with a profile";
 		fix = "install brig's AppArmor profile (a profile for the brig binary "
 		      "with 'userns,'); do not turn the restriction off";
+	} else if (errnum == ENOSPC && (limit = zero_limit())) {
+		err_set(err, BRIG_E_NAMESPACE_DENIED, errnum, "clone",
+			"a namespace could not be made: %s is 0", limit);
+		err_fix(err, "as root: write a larger number (15000, say) to /proc/sys/%s",
+			limit);
+		return -errnum;
 	} else if (errnum == ENOSPC || errnum == EUSERS) {
 		why = "the limit on user namespaces (or their nesting) is reached";
 		fix = "raise user.max_user_namespaces, or run brig outside the "

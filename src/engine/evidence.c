@@ -81,7 +81,7 @@ static uint64_t ns_inode(int proc, const char *name)
 }
 
 /* Exactly one line, of one id. */
-static bool one_id_map(int proc, const char *file)
+static bool one_id_map(int proc, const char *file, bool nested)
 {
 	char text[256];
 	unsigned inside, out, count;
@@ -90,7 +90,7 @@ static bool one_id_map(int proc, const char *file)
 	if (fd_read_at(proc, file, text, sizeof text) <= 0)
 		return false;
 	return sscanf(text, "%u %u %u %n", &inside, &out, &count, &used) == 3 &&
-	       text[used] == '\0' && count == 1 && out != 0;
+	       text[used] == '\0' && count == 1 && (out != 0 || nested);
 }
 
 void evidence_read_own(struct evidence *ev)
@@ -131,7 +131,8 @@ int evidence_read_place(struct evidence *ev, pid_t pid, struct brig_error *err)
 		return proc;
 	for (int i = 0; i < EV_NS_COUNT; i++)
 		ev->ns[i] = ns_inode(proc, evidence_ns_names[i]);
-	ev->uid_ok = one_id_map(proc, "uid_map") && one_id_map(proc, "gid_map");
+	ev->uid_ok = one_id_map(proc, "uid_map", ev->nested) &&
+		     one_id_map(proc, "gid_map", ev->nested);
 	ev->root_ok = fstatat(proc, "root/.", &theirs, 0) == 0 &&
 		      stat("/", &ours) == 0 &&
 		      (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino);
@@ -161,7 +162,7 @@ unsigned evidence_layers(const struct evidence *ev)
 	for (int i = 0; i < EV_NS_COUNT; i++)
 		if (ev->ns[i] && ev->ns_host[i] && ev->ns[i] != ev->ns_host[i])
 			bits |= LAYER_BIT(i);
-	if (!ev->uid_ok || ev->uid_host == 0)
+	if (!ev->uid_ok || (ev->uid_host == 0 && !ev->nested))
 		bits &= ~LAYER_BIT(LAYER_USER);
 	if (!ev->root_ok)
 		bits &= ~LAYER_BIT(LAYER_MOUNT);

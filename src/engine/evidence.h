@@ -26,6 +26,7 @@ struct evidence {
 	uint64_t ns[EV_NS_COUNT];      /* inode numbers; 0 unknown */
 	uint64_t ns_host[EV_NS_COUNT]; /* the supervisor's own */
 	uint64_t uid_host;             /* the id the process has outside */
+	bool nested;                   /* id 0 here is not root of the machine */
 	bool uid_ok;                   /* uid and gid maps are the one entry asked for */
 	bool root_ok;                  /* its root directory is not the supervisor's */
 	int landlock_abi;              /* from the process, with the canary's verdict */

@@ -150,6 +150,15 @@ static void apply_landlock(const struct launch *l, struct wire *ready)
 	ready->canary = landlock_canary(l->root.scratchfd);
 }
 
+/* Ends for certain, even where a profile refuses the call for it. */
+static void leave(int code) __attribute__((noreturn));
+static void leave(int code)
+{
+	syscall(SYS_exit_group, code);
+	syscall(SYS_exit, code);
+	__builtin_trap();
+}
+
 /* Last of all: from here on the process may do only what the command may. */
 static int load_filter(const struct launch *l)
 {
@@ -201,21 +210,34 @@ static void report_ready(const struct launch *l, const struct wire *ready,
 		memcpy(CMSG_DATA(&ctl.h), &listener, sizeof listener);
 	}
 	if (sendmsg(l->ctl_child, &m, MSG_NOSIGNAL) < 0)
-		_exit(125);
+		leave(125);
 	if (listener >= 0)
 		close(listener);
 }
 
+/* The caller's ignored signals are not the command's. */
 static void default_signals(void)
 {
-	static const int sigs[] = { SIGPIPE, SIGXFSZ, SIGCHLD, SIGINT, SIGQUIT,
-				    SIGTERM, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU };
 	sigset_t none;
 
-	for (size_t i = 0; i < sizeof sigs / sizeof sigs[0]; i++)
-		signal(sigs[i], SIG_DFL);
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL); /* fails for KILL, STOP and libc's own */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* A text file without #! is the shell's to run; a program of another machine
+ * is not, and neither is what cannot be read. */
+static bool is_script(const char *path)
+{
+	char head[4] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool script = fd >= 0 && read(fd, head, sizeof head) >= 0 &&
+		      memcmp(head, "\177ELF", 4) != 0;
+
+	if (fd >= 0)
+		close(fd);
+	return script;
 }
 
 static void execute(const struct launch *l)
@@ -225,18 +247,19 @@ static void execute(const struct launch *l)
 
 	for (char **path = l->plan->exec_paths; *path; path++) {
 		execve(*path, argv, env);
-		if (errno == ENOEXEC && l->script_argv) {
+		int why = errno;
+		if (why == ENOEXEC && l->script_argv && is_script(*path)) {
 			/* a script without #!: the shell's own rule */
 			l->script_argv[1] = *path;
 			execve("/bin/sh", l->script_argv, env);
 		}
 		/* keep looking past what is not there; remember what was */
-		if (errno != ENOENT && errno != ENOTDIR)
-			best = errno;
+		if (why != ENOENT && why != ENOTDIR)
+			best = why;
 	}
 	struct wire w = { .type = WIRE_EXEC_FAIL, .errnum = best };
 	(void)!write(l->ctl_child, &w, sizeof w);
-	_exit(best == ENOENT ? 127 : 126);
+	leave(best == ENOENT ? 127 : 126);
 }
 
 int job_main(void *arg)
@@ -254,7 +277,7 @@ int job_main(void *arg)
 	apply_landlock(l, &ready);
 	const struct wire almost = { .type = WIRE_ALMOST };
 	if (write(l->ctl_child, &almost, sizeof almost) != (ssize_t)sizeof almost)
-		_exit(125);
+		leave(125);
 	int listener = load_filter(l);
 	report_ready(l, &ready, listener);
 	do
@@ -262,7 +285,7 @@ int job_main(void *arg)
 	while (n < 0 && errno == EINTR);
 	/* Anything but a release means: never run. */
 	if (n != sizeof go || go.type != WIRE_GO)
-		_exit(125);
+		leave(125);
 	execute(l);
-	_exit(126);
+	leave(126);
 }

@@ -172,6 +172,9 @@ static int clone_source(struct root *r, size_t i)
 	int e = root_check_identity(r, op, fd);
 	if (e < 0)
 		return e;
+	/* a device node is neither a program nor a tree: nothing to restrict */
+	if (op->flags & OPF_DEVICE)
+		return 0;
 	e = set_attrs(fd, attrs_of(op), true);
 	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, op->src) : 0;
 }
@@ -220,32 +223,35 @@ uint64_t root_inodes(uint64_t size)
 	return size / 4096 < 1024 ? 1024 : size / 4096;
 }
 
+/*
+ * One private tmpfs serves both as the root directory (mounted read-only when it
+ * is finished) and as the writable places: a file system is dearer to make and
+ * to unmake than a mount of a part of one.
+ */
 static int make_trees(struct root *r)
 {
 	char num[24], inum[24];
-	uint64_t size = r->plan->spec->limits.tmp_size;
-	const struct fsopt root_opt[] = { { "size", ROOT_TMPFS_SIZE },
-					  { "mode", "0755" } };
-	const struct fsopt scratch_opt[] = { { "size", root_decimal(size, num) },
-					     { "nr_inodes", root_decimal(root_inodes(size), inum) },
-					     { "mode", "0755" } };
+	uint64_t size = r->plan->spec->limits.tmp_size + ROOT_TMPFS_BYTES;
+	const struct fsopt opt[] = { { "size", root_decimal(size, num) },
+				     { "nr_inodes", root_decimal(root_inodes(size), inum) },
+				     { "mode", "0755" } };
 
-	r->rootfd = make_fs("tmpfs", root_opt, ARRAY_LEN(root_opt),
-			    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-	if (r->rootfd < 0)
-		return root_fail(r, BRIG_E_MOUNT_FAILED, -r->rootfd, "root tmpfs");
-	r->scratchfd = make_fs("tmpfs", scratch_opt, ARRAY_LEN(scratch_opt),
+	r->scratchfd = make_fs("tmpfs", opt, ARRAY_LEN(opt),
 			       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	if (r->scratchfd < 0)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, -r->scratchfd, "private tmpfs");
 	/* Attached before use: only recent kernels clone from detached trees.
-	 * The private tmpfs hangs in the old tree and goes with it. */
+	 * It hangs in the old tree and goes with it. */
 	int e = attach(r->scratchfd, AT_FDCWD, SCRATCH_ATTACH);
-	if (e == 0)
-		e = attach(r->rootfd, AT_FDCWD, ROOT_ATTACH);
-	if (e == 0 && (mkdirat(r->scratchfd, "empty", 0000) < 0 ||
+	if (e == 0 && (mkdirat(r->scratchfd, "root", 0755) < 0 ||
+		       mkdirat(r->scratchfd, "empty", 0000) < 0 ||
 		       mknodat(r->scratchfd, "empty-file", S_IFREG, 0) < 0))
 		e = -errno;
+	if (e == 0) {
+		r->rootfd = sys_open_tree(r->scratchfd, "root",
+					  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+		e = r->rootfd < 0 ? -errno : attach(r->rootfd, AT_FDCWD, ROOT_ATTACH);
+	}
 	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, "attaching the root") : 0;
 }
 

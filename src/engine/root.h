@@ -57,6 +57,7 @@ uint64_t root_inodes(uint64_t size);
  * system, and what they hold was cloned before. */
 #define ROOT_ATTACH "/etc"
 #define SCRATCH_ATTACH "/usr"
-#define ROOT_TMPFS_SIZE "4m"
+/* Room for the root directory itself, on top of what the caller may use. */
+#define ROOT_TMPFS_BYTES (1u << 20)
 
 #endif

@@ -254,22 +254,25 @@ static int open_sources(struct root *r)
 static int make_trees(struct root *r)
 {
 	char data[96] = "mode=0755,size=", num[24];
-	uint64_t size = r->plan->spec->limits.tmp_size;
+	uint64_t size = r->plan->spec->limits.tmp_size + ROOT_TMPFS_BYTES;
+	char from[40];
 
 	strcat(data, root_decimal(size, num));
 	strcat(data, ",nr_inodes=");
 	strcat(data, root_decimal(root_inodes(size), num));
-	if (mount("tmpfs", SCRATCH_ATTACH, "tmpfs", MS_NOSUID | MS_NODEV, data) < 0 ||
-	    mount("tmpfs", ROOT_ATTACH, "tmpfs", MS_NOSUID | MS_NODEV,
-		  "mode=0755,size=" ROOT_TMPFS_SIZE) < 0)
+	if (mount("tmpfs", SCRATCH_ATTACH, "tmpfs", MS_NOSUID | MS_NODEV, data) < 0)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "tmpfs");
 	r->scratchfd = open(SCRATCH_ATTACH, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	r->rootfd = open(ROOT_ATTACH, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (r->scratchfd < 0 || r->rootfd < 0 ||
+	if (r->scratchfd < 0 || mkdirat(r->scratchfd, "root", 0755) < 0 ||
 	    mkdirat(r->scratchfd, "empty", 0000) < 0 ||
 	    mknodat(r->scratchfd, "empty-file", S_IFREG, 0) < 0)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "tmpfs");
-	return 0;
+	cleanup_close int top = openat(r->scratchfd, "root", O_PATH | O_CLOEXEC);
+	if (top < 0 ||
+	    mount(fd_name(top, from), ROOT_ATTACH, NULL, MS_BIND, NULL) < 0)
+		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "attaching the root");
+	r->rootfd = open(ROOT_ATTACH, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return r->rootfd < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, errno, "the root") : 0;
 }
 
 int root_build_classic(struct root *r)

@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/mountapi.h"
 #include "base/str.h"
+#include "engine/diagnose.h"
 #include "engine/root.h"
 
 static int hold_namespace(void *arg)
@@ -118,10 +119,7 @@ int root_prepare_idmapped(struct root *r, struct brig_error *err)
 			gid = b->owner_gid;
 			userns = map_namespace(s, uid, gid);
 			if (userns < 0) {
-				int e = -userns;
-				err_set(err, BRIG_E_USERNS_DENIED, e, "idmap",
-					"a user namespace for the id map");
-				return -e;
+				return diagnose_userns(-userns, err);
 			}
 		}
 		int tree = idmapped_tree(b, userns);

@@ -64,6 +64,12 @@ static int make_channels(struct run *r, struct brig_error *err)
 			goto fail;
 		r->err_read = p[0];
 		l->stdio[2] = p[1];
+		/* /dev/stdout and /dev/stderr are opened by name inside, under
+		 * the sandbox's id */
+		if (l->spec->as_root &&
+		    (fchown(l->stdio[1], l->spec->host_uid, l->spec->host_gid) < 0 ||
+		     fchown(l->stdio[2], l->spec->host_uid, l->spec->host_gid) < 0))
+			goto fail;
 	}
 	const struct spec *s = l->spec;
 	snprintf(l->uid_map, sizeof l->uid_map, "%u %u 1\n", s->in_uid, s->host_uid);
@@ -246,6 +252,7 @@ static int start(struct run *r, struct brig_error *err)
 	e = custodian_watch(&r->cust, pidfd);
 	if (e < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -e, "clone", "the custodian");
+	r->res->evidence.nested = l->spec->nested;
 	evidence_read_own(&r->res->evidence);
 	if (r->late_limits) {
 		e = prepare_limits(r, err);
@@ -262,6 +269,10 @@ static void block_signals(struct run *r)
 					 SIGWINCH };
 	sigset_t set;
 
+	/* Ignored by the caller, it would make our children vanish unseen, and
+	 * the disposition would even survive into init. */
+	const struct sigaction dfl = { .sa_handler = SIG_DFL };
+	r->chld_changed = sigaction(SIGCHLD, &dfl, &r->old_chld) == 0;
 	sigemptyset(&set);
 	for (size_t i = 0; i < ARRAY_LEN(forwarded); i++)
 		sigaddset(&set, forwarded[i]);
@@ -388,33 +399,40 @@ static void finish(struct run *r)
 		       &r->l.status_write, &r->l.death_read, &r->l.death_write,
 		       &r->l.stdio[1], &r->l.stdio[2], &r->init_pidfd,
 		       &r->job_pidfd, &r->listener, &r->out_read, &r->err_read,
-		       &r->pty, &r->sigfd };
+		       &r->pty, &r->pty_slave, &r->sigfd };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_close(fds[i]);
 	sigprocmask(SIG_SETMASK, &r->old_mask, NULL);
+	if (r->chld_changed)
+		sigaction(SIGCHLD, &r->old_chld, NULL);
 }
 
 void engine_run(const struct plan *plan, struct brig_result *res)
 {
-	struct run r = {
+	struct run *r = malloc(sizeof *r); /* too large for a small stack */
+	if (!r) {
+		err_set(&res->error, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "a run");
+		return;
+	}
+	*r = (struct run){
 		.res = res, .init = -1, .job = -1, .init_pidfd = -1,
 		.job_pidfd = -1, .listener = -1, .sigfd = -1, .out_read = -1,
-		.err_read = -1, .pty = -1,
+		.err_read = -1, .pty = -1, .pty_slave = -1,
 		.cust = { .pid = -1, .sock = -1 },
 		.l = { .ctl_child = -1, .ctl_supervisor = -1, .status_read = -1,
 		       .status_write = -1, .death_read = -1, .death_write = -1,
 		       .stdio = { -1, -1, -1 } },
 	};
 
-	r.t_start = now_ns();
-	sigprocmask(SIG_BLOCK, NULL, &r.old_mask);
-	cgroup_init(&r.cg);
-	res->captured = plan->spec->capture;
+	r->t_start = now_ns();
+	sigprocmask(SIG_BLOCK, NULL, &r->old_mask);
+	cgroup_init(&r->cg);
 	capture_init(&res->out, plan->spec->limits.max_output);
 	capture_init(&res->err, plan->spec->limits.max_output);
 	if (plan->spec->name)
 		res->name = strdup(plan->spec->name);
-	if (prepare(&r, plan, &res->error) == 0 && start(&r, &res->error) == 0)
-		supervise(&r);
-	finish(&r);
+	if (prepare(r, plan, &res->error) == 0 && start(r, &res->error) == 0)
+		supervise(r);
+	finish(r);
+	free(r);
 }

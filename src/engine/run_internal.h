@@ -2,6 +2,7 @@
 #ifndef ENGINE_RUN_INTERNAL_H
 #define ENGINE_RUN_INTERNAL_H
 
+#include <signal.h>
 #include <stdint.h>
 #include <termios.h>
 
@@ -35,6 +36,7 @@ struct run {
 	int sigfd;
 	int out_read, err_read; /* capture */
 	int pty;                /* terminal master */
+	int pty_slave;          /* held so that the terminal never hangs up */
 	bool stdin_open;        /* the caller's input still feeds the terminal */
 	struct term_buf to_user, to_pty; /* read, not yet written on */
 
@@ -45,6 +47,10 @@ struct run {
 	bool tty_saved;
 	struct termios tty;
 	sigset_t old_mask;
+	struct sigaction old_chld;
+	bool chld_changed;
+	bool ending;     /* init was asked to end everything */
+	uint64_t t_ending;
 };
 
 uint64_t now_ns(void);

@@ -230,14 +230,15 @@ static uint32_t verdict(struct ctx *c, const struct seccomp_verdict *v)
 static void add_range(struct ctx *c, uint32_t first, uint32_t last,
 		      uint32_t node, uint32_t weight)
 {
-	struct range *prev = c->nranges ? &c->ranges[c->nranges - 1] : NULL;
+	struct range *end = &c->ranges[c->nranges];
 
-	if (prev && prev->node == node) {
-		prev->last = last;
-		prev->weight += weight;
+	if (c->nranges && end[-1].node == node) {
+		end[-1].last = last;
+		end[-1].weight += weight;
 		return;
 	}
-	c->ranges[c->nranges++] = (struct range){ first, last, node, weight };
+	*end = (struct range){ first, last, node, weight };
+	c->nranges++;
 }
 
 static struct choice *choice_at(struct ctx *c, uint32_t i, uint32_t j)

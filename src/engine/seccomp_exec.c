@@ -143,6 +143,6 @@ void seccomp_prog_free(struct seccomp_prog *prog)
 {
 	if (!prog)
 		return;
-	free((void *)(uintptr_t)prog->insns); /* only compile() makes these */
+	free((void *)prog->insns); /* only compile() makes these */
 	free(prog);
 }

@@ -82,7 +82,7 @@ static const char *shown(const char *text, char out[SHOWN_MAX])
 {
 	size_t i = 0;
 
-	for (; text[i] && i < SHOWN_MAX - 1; i++)
+	for (; i < SHOWN_MAX - 1 && text[i]; i++)
 		out[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
 	out[i] = '\0';
 	return out;
@@ -234,7 +234,7 @@ static int condition_holds(const struct reader *r, const json_t *cond,
 {
 	static const char *const keys[] = { "arches", "caps", "minKernel",
 					    NULL };
-	int version[2];
+	int version[2] = { 0, 0 };
 
 	*holds = include;
 	if (!cond)
@@ -447,7 +447,7 @@ static int read_entry(struct reader *r, const json_t *obj, struct entry *e)
 	static const char *const keys[] = { "name", "names", "action",
 					    "errnoRet", "args", "comment",
 					    "includes", "excludes", NULL };
-	bool included, excluded;
+	bool included = false, excluded = false;
 	uint64_t errnum;
 	size_t i;
 	const json_t *s;
@@ -677,6 +677,6 @@ void seccomp_prog_free(struct seccomp_prog *prog)
 {
 	if (!prog)
 		return;
-	free((void *)(uintptr_t)prog->insns); /* only compile() makes these */
+	free((void *)prog->insns); /* only compile() makes these */
 	free(prog);
 }

@@ -66,6 +66,7 @@ struct spec {
 	uid_t host_uid, in_uid; /* the one id that is mapped */
 	gid_t host_gid, in_gid;
 	bool as_root;  /* the supervisor is host root: ids are mapped away */
+	bool nested;   /* the supervisor is root of a user namespace only */
 	bool idmapped; /* as_root, and the workspace belongs to root too */
 
 	bool capture; /* stdout and stderr into the result */

@@ -115,7 +115,7 @@ static void on_control(struct run *r)
 	if (n != (ssize_t)sizeof w) {
 		/* end of file: the command is running, or everything died */
 		fd_close(&r->l.ctl_supervisor);
-		if (!r->released)
+		if (!r->released && !(r->job > 0 && r->l.spec->seccomp))
 			fail(r, BRIG_E_SETUP_FAILED, n > 0 ? EPROTO : ECHILD, "setup",
 			     "the sandbox died while it was being built");
 		fd_close(&fd);
@@ -139,8 +139,13 @@ static void on_control(struct run *r)
 		if (!r->job_ready && r->job < 0 && from > 0) {
 			r->job = from;
 			if (evidence_read_place(&r->res->evidence, from,
-						&r->res->error) < 0)
+						&r->res->error) < 0) {
+				/* gone already: a profile that refuses even the
+				 * next step, which conclude() will say */
+				if (r->l.spec->seccomp)
+					r->res->error = (struct brig_error){ 0 };
 				run_kill(r);
+			}
 		}
 		break;
 	case WIRE_READY:
@@ -303,9 +308,21 @@ static void drain_rest(struct run *r)
 	}
 }
 
+/* How long init has to end everything before it is killed itself. */
+#define ENDING_MS 100u
+
 /* Milliseconds until the deadline of the current phase, -1 for none; 0 passed. */
-static int time_left(const struct run *r)
+static int time_left(struct run *r)
 {
+	if (r->ending) {
+		uint64_t gone = (now_ns() - r->t_ending) / 1000000;
+		if (gone < ENDING_MS)
+			return (int)(ENDING_MS - gone);
+		run_kill(r); /* the second lock; nothing inside can hold it */
+		return -1;
+	}
+	if (r->res->error.code != BRIG_E_OK)
+		return -1; /* killed already: only the end is waited for */
 	uint64_t limit = r->released ? r->l.spec->limits.timeout_ms :
 				       SETUP_DEADLINE_MS;
 	uint64_t from = r->released ? r->t_release : r->t_start;
@@ -319,11 +336,21 @@ static int time_left(const struct run *r)
 	return left > 1000000 ? 1000000 : (int)left;
 }
 
+/* Init kills everything and reaps it, so that what it used is counted.  It is
+ * not relied upon: see ENDING_MS. */
+static void ask_to_end(struct run *r)
+{
+	r->ending = true;
+	r->t_ending = now_ns();
+	if (write(r->l.death_write, "x", 1) != 1)
+		run_kill(r);
+}
+
 static void on_deadline(struct run *r)
 {
 	if (r->released) {
 		r->res->timed_out = true;
-		run_kill(r);
+		ask_to_end(r);
 	} else {
 		fail(r, BRIG_E_SETUP_FAILED, ETIMEDOUT, "setup",
 		     "building the sandbox took too long");
@@ -394,7 +421,11 @@ static void conclude(struct run *r)
 	struct brig_result *res = r->res;
 
 	if (!r->released) {
-		if (res->error.code == BRIG_E_OK)
+		if (res->error.code == BRIG_E_OK && r->job > 0 && r->l.spec->seccomp)
+			fail(r, BRIG_E_SECCOMP_FAILED, 0, "seccomp",
+			     "the profile refuses a call that is needed to start a "
+			     "command");
+		else if (res->error.code == BRIG_E_OK)
 			fail(r, BRIG_E_SETUP_FAILED, ECHILD, "setup",
 			     "the sandbox died while it was being built");
 		return;
@@ -418,10 +449,9 @@ void supervise(struct run *r)
 
 	while (!command_done(r)) {
 		int left = time_left(r);
-		bool dying = r->res->timed_out || r->res->error.code != BRIG_E_OK;
-		if (left == 0 && !dying)
+		if (left == 0)
 			on_deadline(r);
-		wait_events(r, p, dying || left == 0 ? -1 : left);
+		wait_events(r, p, left == 0 ? time_left(r) : left);
 		dispatch(r, p);
 		if (!r->released && r->job_ready && r->init_ready &&
 		    r->res->error.code == BRIG_E_OK) {

@@ -21,6 +21,9 @@ void terminal_start(struct run *r)
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	}
 	r->stdin_open = true;
+	/* As long as one slave is open the master does not hang up, whatever the
+	 * command closes: it may open its terminal again by name. */
+	r->pty_slave = ioctl(r->pty, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	/* a terminal whose command does not read must not block us */
 	fcntl(r->pty, F_SETFL, fcntl(r->pty, F_GETFL) | O_NONBLOCK);
 	terminal_resize(r);

@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "engine/layers.h"
 
-#define LATER(n, m, h) { .name = n, .metavar = m, .kind = OK_LATER, .help = h }
+#define LATER(n, m, h) { .name = (n), .metavar = (m), .kind = OK_LATER, .help = (h) }
 
 const struct opt_def opt_table[OPT__COUNT] = {
 	[OPT_WORKSPACE] = { "workspace", "DIR", OK_TEXT, "workspace.root", NULL, NULL,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -110,13 +111,28 @@ static void resolve_required(const struct brig_spec *rq, struct spec *s)
 	s->required = bits | s->asked;
 }
 
+/* Root of a container without privileges is not root of the machine: its id 0
+ * is somebody's ordinary id outside. */
+static bool in_initial_userns(void)
+{
+	char map[128];
+	unsigned in, out, count;
+
+	return fd_read_at(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) > 0 &&
+	       sscanf(map, "%u %u %u", &in, &out, &count) == 3 && in == 0 &&
+	       out == 0 && count == UINT32_MAX;
+}
+
 /* After the workspace is known: its owner decides. */
 static void resolve_ids(struct spec *s)
 {
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
 
-	s->as_root = uid == 0;
+	s->nested = uid == 0 && !in_initial_userns();
+	s->as_root = uid == 0 && !s->nested;
+	if (s->nested)
+		gid = 0; /* root here is an ordinary user outside */
 	if (s->as_root) {
 		/* Never host uid 0.  A workspace that belongs to an ordinary user
 		 * is worked on under that user's id, as if they had started brig;
@@ -134,7 +150,8 @@ static void resolve_ids(struct spec *s)
 		if (gid == 0)
 			gid = uid; /* never root's group either */
 	}
-	s->host_uid = s->in_uid = uid;
+	s->host_uid = uid;
+	s->in_uid = uid ? uid : ROOT_IN_ID;
 	s->host_gid = gid;
 	/* a gid of 0 would be shown as root's group inside */
 	s->in_gid = gid ? gid : ROOT_IN_ID;
@@ -166,7 +183,11 @@ static int resolve_seccomp(const struct brig_spec *rq, struct spec *s,
 		err_fix(err, "give a regular file of at most 1M");
 		return r;
 	}
-	return seccomp_profile_compile(json, len, path, &s->seccomp, err);
+	r = seccomp_profile_compile(json, len, path, &s->seccomp, err);
+	if (r < 0 && err && !err->fix[0])
+		err_fix(err, "give a profile in Docker's JSON format: an object with "
+			     "defaultAction and syscalls");
+	return r;
 }
 
 static int check_supported(const struct brig_spec *rq, struct brig_error *err)

@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -227,6 +229,13 @@ static int resolve_cwd(const struct brig_spec *rq, struct spec *s,
 		if (errno == EXDEV)
 			goto outside;
 		int e = errno;
+		if (e == ENOSYS) {
+			err_set(err, BRIG_E_KERNEL_TOO_OLD, e, "policy",
+				"openat2, which keeps paths inside the workspace");
+			err_fix(err, "use Linux 5.13 or later; inside another sandbox its "
+				     "filter may refuse the call: brig does not nest");
+			return -e;
+		}
 		err_set(err, BRIG_E_BAD_CWD, e, "policy", "--cwd %.200s",
 			given ? given : here);
 		err_fix(err, "give an existing directory inside the workspace");
@@ -268,7 +277,9 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 	const char *opt = writable ? "--rw" : "--ro";
 	cleanup_free char *src = NULL, *dst = NULL;
 
-	struct spec_bind *v = realloc(s->binds, (s->n_binds + 1) * sizeof *v);
+	struct spec_bind *v = s->binds;
+	if ((s->n_binds & (s->n_binds - 1)) == 0) /* room for a power of two */
+		v = realloc(v, (s->n_binds ? 2 * s->n_binds : 1) * sizeof *v);
 	if (!v || (s->binds = v, split_bind(text, &src, &dst)) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "%s", opt);
 	struct spec_bind *b = &v[s->n_binds];
@@ -313,8 +324,13 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 		err_fix(err, "write the target as an absolute path: %s SRC:/DST", opt);
 		return r;
 	}
-	if (streq(b->dst, "/") || streq(b->src, "/") ||
-	    hits(b->dst, own_trees, ARRAY_LEN(own_trees))) {
+	/* by file system too: /proc may be mounted in a second place */
+	struct statfs fs = { 0 };
+	bool kernel_fs = fstatfs(b->fd, &fs) == 0 && (fs.f_type == PROC_SUPER_MAGIC ||
+						      fs.f_type == SYSFS_MAGIC);
+	if (streq(b->dst, "/") || streq(b->src, "/") || kernel_fs ||
+	    hits(b->dst, own_trees, ARRAY_LEN(own_trees)) ||
+	    hits(b->src, own_trees, ARRAY_LEN(own_trees))) {
 		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
 			"%s %.200s: '/' and brig's own /proc, /dev and /sys cannot be "
 			"replaced or shared", opt, text);
@@ -379,11 +395,12 @@ static int resolve_protect(const struct brig_spec *rq, struct spec *s,
 		cleanup_free char *abs = str_fmt("/%s", *p);
 		cleanup_free char *norm = NULL;
 		if (!abs || path_normalise(abs, &norm) < 0 || !norm[1] ||
-		    **p == '/') {
+		    **p == '/' || strpbrk(*p, "*?[")) {
 			err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
 				"--protect: '%.200s' is not a path inside the workspace",
 				*p);
-			err_fix(err, "give it relative to the workspace, without '..'");
+			err_fix(err, "give it relative to the workspace, without '..' "
+				     "and without wildcards");
 			return -EINVAL;
 		}
 		r = strv_add(&s->protect, norm + 1);

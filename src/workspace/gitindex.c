@@ -147,7 +147,7 @@ static int read_links(int fd, size_t hash, gitindex_link *cb, void *arg)
 	if (!take(&r, head, sizeof head))
 		return r.error;
 	uint32_t version = be32(head + 4), count = be32(head + 8);
-	if (memcmp(head, "DIRC", 4))
+	if (memcmp(head, "DIRC", 4) != 0)
 		return -EBADMSG;
 	if (version < 2 || version > 4)
 		return -EPROTONOSUPPORT;

@@ -187,8 +187,8 @@ static bool read_setting(struct text *t, const struct section *s)
 		return false;
 
 	for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) {
-		if (strcasecmp(allowed[i].section, s->name) ||
-		    allowed[i].sub != s->sub || strcasecmp(allowed[i].key, key))
+		if (strcasecmp(allowed[i].section, s->name) != 0 ||
+		    allowed[i].sub != s->sub || strcasecmp(allowed[i].key, key) != 0)
 			continue;
 		return allowed[i].rule == ANY || url_plain(v, (size_t)(eol - v));
 	}

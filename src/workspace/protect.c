@@ -50,7 +50,7 @@ static enum protect_check check_for(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
-	if (!slash || (strncmp(path, ".git/", 5) && !strstr(path, "/.git/")))
+	if (!slash || (strncmp(path, ".git/", 5) != 0 && !strstr(path, "/.git/")))
 		return PROTECT_CHECK_NONE;
 	for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
 		if (!strcmp(slash + 1, checks[i].name))
@@ -151,7 +151,7 @@ static bool join(char out[PATH_MAX], const char *a, const char *b)
 
 	if (n + sep + m >= PATH_MAX)
 		return false;
-	memcpy(out, a, n);
+	memcpy(out, a, n); // NOLINT(bugprone-not-null-terminated-result): b follows
 	if (sep)
 		out[n] = '/';
 	memcpy(out + n + sep, b, m + 1);
@@ -181,7 +181,7 @@ static bool follow(struct scan *s, struct place *w, const char *target)
 	if (++s->links > LINKS_MAX)
 		return false;
 	if (target[0] == '/') {
-		if (!n || strncmp(target, s->root, n) ||
+		if (!n || strncmp(target, s->root, n) != 0 ||
 		    (target[n] && target[n] != '/'))
 			return false;
 		target += n;
@@ -206,7 +206,7 @@ static bool read_gitdir(struct scan *s, const char *path, char out[PATH_MAX])
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
-	if (strncmp(text, key, sizeof key - 1))
+	if (strncmp(text, key, sizeof key - 1) != 0)
 		return false;
 	text[strcspn(text, "\r\n")] = '\0';
 	snprintf(out, PATH_MAX, "%s", text + sizeof key - 1);
@@ -409,7 +409,7 @@ static int scan_from(struct scan *s, struct place *w, bool globbed)
 		 * a configuration of the agent's making.
 		 */
 		int r = add(s, PROTECT_RO, path, fd, &st, NULL);
-		if (r < 0 || strcmp(name, ".git") ||
+		if (r < 0 || strcmp(name, ".git") != 0 ||
 		    !read_gitdir(s, path, w->target) || !follow(s, w, w->target))
 			return r;
 	}
@@ -499,7 +499,7 @@ static bool gitdir_of(struct scan *s, struct place *w, const char *dir)
 			pop(w->cur);
 		else if (!join(w->path, w->cur, name))
 			return false;
-		else if (strcmp(name, "."))
+		else if (strcmp(name, ".") != 0)
 			memcpy(w->cur, w->path, strlen(w->path) + 1);
 	}
 	return w->cur[0] != '\0';

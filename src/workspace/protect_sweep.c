@@ -88,7 +88,7 @@ static int move_aside(struct sweep *s, int dfd, const char *name)
 
 	if (n + m + 10 > NAME_MAX || dir + n + m + 10 >= sizeof moved)
 		return -ENAMETOOLONG;
-	memcpy(to, name, n);
+	memcpy(to, name, n); // NOLINT(bugprone-not-null-terminated-result): a suffix follows
 	memcpy(to + n, s->p->suffix, m + 1);
 	for (int i = 0; i < 16 && r == -EEXIST; i++) {
 		if (i) {
@@ -264,12 +264,10 @@ static void absent_below(struct sweep *s, int dfd, const char *rest,
 	}
 	if (*rest && S_ISDIR(st.st_mode))
 		absent_below(s, fd, rest, check);
-	else if (*rest)
-		/* A link or a file in the place of a directory on the way: a
-		 * link hides what is behind it, and a `.git` file sends git to
-		 * a repository of the agent's choice. */
-		note_error(s, move_aside(s, dfd, name));
-	else if (!known(s->p, s->path) && !acceptable(check, dfd, name, &st))
+	else if (*rest || (!known(s->p, s->path) && !acceptable(check, dfd, name, &st)))
+		/* With a rest this is a link or a file in the place of a
+		 * directory on the way: a link hides what is behind it, and a
+		 * `.git` file sends git to a repository of the agent's choice. */
 		note_error(s, move_aside(s, dfd, name));
 	path_cut(s, len);
 }
@@ -410,13 +408,13 @@ static int open_gitfile(struct sweep *s, int dfd, char path[PATH_MAX])
 		return -1;
 	path[n] = '\0';
 	path[strcspn(path, "\r\n")] = '\0';
-	if (strncmp(path, key, at))
+	if (strncmp(path, key, at) != 0)
 		return -1;
 	for (; !strncmp(path + at, "../", 3); at += 3)
 		up++;
 	for (const char *p = s->path; *p; p++) /* ends in "/.git" */
 		depth += *p == '/';
-	if (up != depth || strncmp(path + at, home, sizeof home - 1) ||
+	if (up != depth || strncmp(path + at, home, sizeof home - 1) != 0 ||
 	    strstr(path + at, ".."))
 		return -1;
 	memmove(path, path + at, strlen(path + at) + 1);

@@ -111,6 +111,8 @@ static int resolve(struct fixture *f, ...)
 		assert_null(f->s);
 		assert_int_equal(open_fds(), before);
 		/* and with nobody listening */
+		if (request_has(rq, OPT_ENV_FD))
+			lseek(atoi(request_text(rq, OPT_ENV_FD)), 0, SEEK_SET);
 		assert_int_equal(policy_resolve(rq, &f->s, NULL), r);
 		assert_int_equal(open_fds(), before);
 	}

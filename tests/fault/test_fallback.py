@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a newer system call does not exist: the same containment by another
+way, or 125 and nothing ran.
+
+`deny` makes the calls fail for brig and all its processes.  Root works on an
+ordinary user's workspace here, as the older mount calls cannot map ids; that
+root's own workspace is refused then is tested too.
+"""
+import os
+import re
+import subprocess
+
+import pytest
+
+from fault import FULL_BASE, IS_ROOT, Scene, check, libc, mount, owned_by_user, run_scene, support
+
+MOUNT_CALLS = ["open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "mount_setattr"]
+WITHOUT = MOUNT_CALLS + [",".join(MOUNT_CALLS), "statmount", "listmount", "keyctl", "statmount,keyctl"]
+
+
+@pytest.fixture(params=WITHOUT)
+def without(request, deny):
+    return [str(deny), request.param + "=ENOSYS", "--"]
+
+
+class Under:
+    """brig under a prefix, on a scene's workspace."""
+
+    def __init__(self, who, prefix, account):
+        self.who, self.prefix = who, prefix
+        self.scene = Scene(who, "scene")
+        if who.is_root:
+            for top, dirs, files in os.walk(self.scene.dir):
+                for name in [top] + [os.path.join(top, x) for x in dirs + files]:
+                    os.lchown(name, *account)
+        self.ws = self.scene.ws
+
+    def brig(self, *args, **kw):
+        saved, support.BRIG = support.BRIG, self.prefix[0]
+        try:
+            return self.who.brig(*self.prefix[1:], saved, *args, cwd=self.ws, **kw)
+        finally:
+            support.BRIG = saved
+
+    def sh(self, text, *opts, **kw):
+        return self.brig("run", "--json", "--workspace", self.ws, *opts, "--", "/bin/sh", "-c", text, **kw)
+
+    def plain(self, text, *opts):
+        """The same with every call there."""
+        return self.who.brig("run", "--json", "--workspace", self.ws, *opts, "--", "/bin/sh", "-c", text, cwd=self.ws)
+
+
+@pytest.fixture
+def under(who, without, account):
+    return Under(who, without, account)
+
+
+# -- a way without ------------------------------------------------------------------
+
+def test_scene(under):
+    """Binds, masks, protected paths: the scene finds no hole."""
+    out = run_scene(under.scene, under.prefix)
+    assert out.ran and not out.problems(), (out, out.problems())
+    assert out.json["missing"] == [x for x in out.json["missing"] if x in ("memory", "cpu", "pids")]
+
+
+def flags_inside(result):
+    """Mount point → what restricts it, as the kernel tells it inside."""
+    assert result.code == 0, result
+    table = {}
+    for line in result.json["stdout"].splitlines():
+        f = line.split()
+        keep = tuple(x for x in ("ro", "nosuid", "nodev", "noexec") if x in f[5].split(","))
+        table.setdefault(f[4], []).append((keep, f[f.index("-") + 1]))
+    return table
+
+
+def test_mount_table_is_the_same(under):
+    opts = ["--ro", under.scene.ro, "--rw", under.scene.rw, "--mask", under.scene.ro / "masked"]
+    show = "cat /proc/self/mountinfo"
+    assert flags_inside(under.sh(show, *opts)) == flags_inside(under.plain(show, *opts))
+
+
+def test_evidence(under):
+    a, b = under.sh("true").json, under.plain("true").json
+    assert a["ran"] and a["exit"] == 0
+    assert a["enforced"] == b["enforced"] and a["missing"] == b["missing"]
+    for key in ("no_new_privs", "cap_eff", "cap_bnd", "cap_prm", "seccomp"):
+        assert a["evidence"][key] == b["evidence"][key]
+    # one more than the filter of deny, which is around brig
+    assert a["evidence"]["seccomp_filters"] == b["evidence"]["seccomp_filters"] + 1
+
+
+def test_submounts_below_read_only_trees(under):
+    if not IS_ROOT:
+        pytest.skip("needs root: mounts below the tree")
+    if under.prefix[1].startswith("statmount,"):
+        pytest.skip("the same as statmount")
+    sub, deep = under.scene.ro / "sub", under.scene.ro / "sub/deep er"
+    sub.mkdir()
+    mount("tmpfs", sub, "tmpfs", 0, "mode=0777")
+    try:
+        deep.mkdir()
+        mount("tmpfs", deep, "tmpfs", 0, "mode=0777")
+        (deep / "f").write_text("x\n")
+        (deep / "f").chmod(0o666)
+        r = under.sh("for d in '%s' '%s'; do (: > \"$d/new\") 2>/dev/null && echo \"$d written\"; done; "
+                     "(echo y > '%s/f') 2>/dev/null && echo changed; cat '%s/f'; true" % (sub, deep, deep, deep),
+                     "--ro", under.scene.ro)
+        assert r.json["stdout"] == "x\n", r
+        show = "cat /proc/self/mountinfo"
+        assert flags_inside(under.sh(show, "--ro", under.scene.ro)) == \
+            flags_inside(under.plain(show, "--ro", under.scene.ro))
+        # below a writable tree they are writable, but neither set-id nor devices count
+        r = under.sh(": > '%s/new' && echo written; cat /proc/self/mountinfo" % deep, "--rw", under.scene.ro)
+        assert r.json["stdout"].startswith("written\n"), r
+    finally:
+        for d in (deep, sub):
+            if os.path.ismount(d):
+                check(libc.umount2(os.fsencode(d), 2), "umount")
+
+
+def test_protected_paths(under):
+    r = under.sh("echo evil > .envrc; mv .git .x; rm -rf .git; echo evil > .zshrc; mkdir .vscode; "
+                 "echo evil > .vscode/tasks.json; true")
+    assert r.code == 0, r
+    assert (under.ws / ".envrc").read_text() == "mine\n"
+    assert (under.ws / ".git/config").read_text() == "[core]\n"
+    assert not (under.ws / ".zshrc").exists() and not (under.ws / ".vscode").exists()
+    assert {d["kind"] for d in r.json["denied"]} == {"path"}
+
+
+def test_pty(under):
+    r = under.brig("run", "--pty", "--workspace", under.ws, "--", "/bin/sh", "-c",
+                   "test -t 0 && test -t 1 && tty && ls /dev/pts && : > /dev/tty && echo terminal")
+    assert r.code == 0, r
+    assert "/dev/pts/0" in r.out and "terminal" in r.out, r
+
+
+def test_hundred_binds(under):
+    opts = []
+    top = under.who.mkdir(under.scene.dir / "many")
+    for i in range(100):
+        d = under.who.mkdir(top / str(i))
+        d.chmod(0o777)
+        (d / "f").write_text("%d\n" % i)
+        opts += ["--ro" if i % 2 else "--rw", d]
+    r = under.sh("cd '%s'; for i in *; do (: > $i/new) 2>/dev/null && echo $i; done | sort -n | tr '\\n' ' '; "
+                 "cat */f | wc -l" % top, *opts)
+    assert r.code == 0, r
+    assert r.json["stdout"].split() == [str(i) for i in range(0, 100, 2)] + ["100"], r
+
+
+def test_network_and_processes(under):
+    r = under.sh("cat /proc/net/dev | tail -n +3 | cut -d: -f1; ls /proc | grep -c '^[0-9]'; hostname; id -u")
+    p = under.plain("cat /proc/net/dev | tail -n +3 | cut -d: -f1; ls /proc | grep -c '^[0-9]'; hostname; id -u")
+    assert r.json["stdout"] == p.json["stdout"]
+
+
+def test_root_on_its_own_workspace_is_refused(base, account, deny, quarantine):
+    if not IS_ROOT:
+        pytest.skip("needs root")
+    w = support.make_who("root", base, account)
+    for call in ["open_tree", ",".join(MOUNT_CALLS)]:
+        scene = Scene(w, "own")
+        out = run_scene(scene, [deny, call + "=ENOSYS", "--"])
+        assert not out.ran and out.code == 125 and not out.problems(), out
+        assert out.json["error"]["code"] == "IDMAP_DENIED"
+        scene.clear()
+    quarantine.assert_empty()
+
+
+def test_without_close_range(who, deny):
+    """A kernel before 5.9 (with clone3 and openat2): descriptors must not leak, or nothing runs."""
+    fd = os.open("/etc/shadow" if IS_ROOT else "/etc/passwd", os.O_RDONLY)
+    try:
+        r, w = os.pipe()
+        scene = Scene(who, "scene")
+        out = run_scene(scene, [deny, "close_range=ENOSYS", "--"], pass_fds=(fd,))
+        assert not out.problems(), (out, out.problems())
+        os.close(r)
+        os.close(w)
+        p = who.popen([str(deny), "close_range=ENOSYS", "--", support.BRIG, "run", "--workspace", who.ws, "--",
+                       "/bin/ls", "/proc/self/fd"], pass_fds=(fd,), stdin=subprocess.DEVNULL,
+                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        text, err = p.communicate(timeout=20)
+        if p.returncode == 0:
+            assert set(text.split()) <= {b"0", b"1", b"2", b"3"}, text
+        else:
+            assert p.returncode == 125 and text == b"" and err.startswith(b"brig: "), (p.returncode, err)
+    finally:
+        os.close(fd)
+
+
+def test_cgroups_without_statmount(who, deny):
+    """mountinfo is read instead; the limits hold as well."""
+    if not who.is_root:
+        pytest.skip("no control groups for ordinary users here")
+    r = Under(who, [str(deny), "statmount=ENOSYS", "--"], (who.uid, who.gid)).sh(
+        "true", "--memory", "64M", "--pids", "50", "--cpus", "0.5")
+    if r.code == 125 and r.json["error"]["code"] == "LIMIT_UNENFORCEABLE":
+        pytest.skip("no control groups on this machine: " + r.json["error"]["message"])
+    assert r.code == 0 and {"memory", "pids", "cpu"} <= set(r.json["enforced"]), r
+
+
+# -- Landlock: only when one insists on less ----------------------------------------
+
+LESS = "user,mount,pid,net,seccomp,caps"
+
+
+@pytest.mark.parametrize("call", ["landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"])
+@pytest.mark.parametrize("error", ["ENOSYS", "EOPNOTSUPP"])
+def test_without_landlock(who, deny, call, error):
+    scene = Scene(who, "scene")
+    out = run_scene(scene, [deny, "%s=%s" % (call, error), "--"])
+    assert not out.ran and out.code == 125 and not out.problems(), out
+    assert out.json["error"]["code"] == "LANDLOCK_UNAVAILABLE" and "--require" in out.json["error"]["fix"]
+    assert "LANDLOCK_UNAVAILABLE" in out.err
+    scene.clear()
+    if call != "landlock_create_ruleset":
+        return
+    scene = Scene(who, "less")
+    out = run_scene(scene, [deny, "%s=%s" % (call, error), "--"], opts=["--require", LESS])
+    assert out.ran and not out.problems(FULL_BASE - {"landlock"}), out
+    assert "landlock" in out.json["missing"] and "landlock" not in out.json["enforced"]
+
+
+# -- no way without ------------------------------------------------------------------
+
+@pytest.mark.parametrize("call, codes", [
+    ("clone3", {"KERNEL_TOO_OLD", "USERNS_DENIED"}),
+    ("openat2", {"KERNEL_TOO_OLD", "BAD_PATH", "BAD_CWD", "BAD_WORKSPACE", "SETUP_FAILED", "MOUNT_FAILED",
+                 "PROTECT_FAILED"}),
+    ("pidfd_open", {"KERNEL_TOO_OLD", "SETUP_FAILED"}),
+    ("seccomp", {"SECCOMP_FAILED"}),
+    ("capset", {"CAPS_FAILED"}),
+    ("pivot_root", {"MOUNT_FAILED"}),
+    ("prctl", None),
+    ("execveat", None),
+    ("signalfd4", None),
+    ("socketpair", None),
+    ("pipe2", None),
+])
+@pytest.mark.parametrize("error", ["ENOSYS", "EPERM"])
+def test_refused(who, deny, call, codes, error):
+    scene = Scene(who, "scene")
+    out = run_scene(scene, [deny, "%s=%s" % (call, error), "--"])
+    assert not out.ran and out.code == 125 and not out.problems(), (out, out.problems())
+    assert out.json and not out.json["ran"], out
+    if codes:
+        assert out.json["error"]["code"] in codes, out
+    lines = out.err.splitlines()
+    assert len(lines) == 1 and re.match(r"brig: [A-Z_]+: .* \(.*\)$", lines[0]), out.err
+    scene.clear()
+
+
+# -- calls that claim success and do nothing (some containers' filters) --------------
+
+@pytest.mark.parametrize("call", ["capset", "prctl", "landlock_restrict_self", "seccomp", "setresuid", "setresgid",
+                                  "setgroups", "unshare", "sethostname", "pivot_root", "umount2", "mount_setattr",
+                                  "move_mount", "fchdir", "chdir", "close_range", "fsconfig", "landlock_add_rule", "setsid",
+                                  "mkdirat", "mknodat", "keyctl", "prlimit64", "ioctl", "dup2", "symlinkat", "mount"])
+def test_a_lie_is_not_evidence(who, deny, call):
+    """Whatever is claimed: the run is contained, or refused."""
+    fd = os.open("/etc/passwd", os.O_RDONLY)
+    scene = Scene(who, "scene")
+    try:
+        out = run_scene(scene, [deny, call + "=0", "--"], pass_fds=(fd,), timeout=40)
+    finally:
+        os.close(fd)
+    assert not out.violations, out
+    if out.ran:
+        assert FULL_BASE <= set(out.json["enforced"]), out
+    else:
+        assert out.code == 125 or not out.json["ran"], out
