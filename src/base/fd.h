@@ -19,8 +19,10 @@ static inline void cleanup_freep(void *p)
 {
 	free(*(void **)p);
 }
-#define cleanup_close __attribute__((cleanup(cleanup_closep)))
-#define cleanup_free __attribute__((cleanup(cleanup_freep)))
+/* A variable that is only held until its scope ends is in use, whatever clang
+ * thinks of it. */
+#define cleanup_close __attribute__((cleanup(cleanup_closep), unused))
+#define cleanup_free __attribute__((cleanup(cleanup_freep), unused))
 
 /* Gives the descriptor away: the variable no longer owns it. */
 static inline int take_fd(int *fd)

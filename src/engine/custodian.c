@@ -143,7 +143,10 @@ int custodian_watch(struct custodian *c, int init_pidfd)
 	ctl.h.cmsg_type = SCM_RIGHTS;
 	ctl.h.cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(&ctl.h), &init_pidfd, sizeof init_pidfd);
-	return sendmsg(c->sock, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	if (sendmsg(c->sock, &m, MSG_NOSIGNAL) < 0)
+		return -errno;
+	c->watching = true;
+	return 0;
 }
 
 void custodian_dismiss(struct custodian *c)

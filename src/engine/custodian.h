@@ -8,6 +8,7 @@
 #ifndef ENGINE_CUSTODIAN_H
 #define ENGINE_CUSTODIAN_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "engine/cgroup.h"
@@ -15,6 +16,7 @@
 
 struct custodian {
 	pid_t pid;
+	bool watching; /* it was told which process to wait for */
 	int sock;  /* the supervisor's end: closing it is the signal */
 	int other; /* its end */
 	struct cgroup *cg;

@@ -107,28 +107,24 @@ void evidence_read_own(struct evidence *ev)
 	ev->seccomp_filters_own = v ? atoi(v) : INT_MAX; /* unknown: no evidence */
 }
 
-static int open_proc(pid_t pid, struct brig_error *err)
+int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err)
 {
 	char path[32];
+	struct stat theirs, ours;
+	struct rlimit lim;
 
 	snprintf(path, sizeof path, "/proc/%d", (int)pid);
-	int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (proc < 0) {
 		int e = errno;
 		err_set(err, BRIG_E_SETUP_FAILED, e, "evidence", "%s", path);
 		err_fix(err, "brig needs /proc mounted where it runs");
 		return -e;
 	}
-	return proc;
-}
-
-int evidence_read_place(struct evidence *ev, pid_t pid, struct brig_error *err)
-{
-	struct stat theirs, ours;
-	cleanup_close int proc = open_proc(pid, err);
-
-	if (proc < 0)
-		return proc;
+	int r = read_status(ev, proc);
+	if (r < 0)
+		return err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence",
+			       "%s/status", path);
 	for (int i = 0; i < EV_NS_COUNT; i++)
 		ev->ns[i] = ns_inode(proc, evidence_ns_names[i]);
 	ev->uid_ok = one_id_map(proc, "uid_map", ev->nested) &&
@@ -136,20 +132,6 @@ int evidence_read_place(struct evidence *ev, pid_t pid, struct brig_error *err)
 	ev->root_ok = fstatat(proc, "root/.", &theirs, 0) == 0 &&
 		      stat("/", &ours) == 0 &&
 		      (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino);
-	return 0;
-}
-
-int evidence_read_state(struct evidence *ev, pid_t pid, struct brig_error *err)
-{
-	struct rlimit lim;
-	cleanup_close int proc = open_proc(pid, err);
-
-	if (proc < 0)
-		return proc;
-	int r = read_status(ev, proc);
-	if (r < 0)
-		return err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence",
-			       "the status of process %d", (int)pid);
 	if (prlimit(pid, RLIMIT_NPROC, NULL, &lim) == 0)
 		ev->nproc = lim.rlim_cur == RLIM_INFINITY ? 0 : lim.rlim_cur;
 	return 0;

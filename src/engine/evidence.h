@@ -42,13 +42,9 @@ extern const char *const evidence_ns_names[EV_NS_COUNT];
 /* The supervisor's own namespaces, to compare with; any time before. */
 void evidence_read_own(struct evidence *ev);
 
-/* Where process pid is: namespaces, id maps, root.  A process without
- * capabilities can change none of it.  0 or -errno with err. */
-int evidence_read_place(struct evidence *ev, pid_t pid, struct brig_error *err);
-
-/* What holds it: capabilities, no_new_privs, filter, limits.  Read last, when
- * it waits to be released. */
-int evidence_read_state(struct evidence *ev, pid_t pid, struct brig_error *err);
+/* Reads everything about pid, which waits to be released.  0 or -errno with err
+ * when something needed could not be read at all. */
+int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err);
 
 /* The LAYER_BIT set the evidence supports. */
 unsigned evidence_layers(const struct evidence *ev);

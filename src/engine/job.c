@@ -275,9 +275,6 @@ int job_main(void *arg)
 	default_signals();
 	drop_capabilities(l);
 	apply_landlock(l, &ready);
-	const struct wire almost = { .type = WIRE_ALMOST };
-	if (write(l->ctl_child, &almost, sizeof almost) != (ssize_t)sizeof almost)
-		leave(125);
 	int listener = load_filter(l);
 	report_ready(l, &ready, listener);
 	do

@@ -46,13 +46,13 @@ void plan_system(struct planner *pl)
  * real ones name people and other machines.
  */
 static const char *const etc_shared[] = {
-	"ld.so.cache", "alternatives", "ssl/openssl.cnf", "crypto-policies", "localtime", "os-release", "services", "protocols",
+	"ld.so.cache", "alternatives", "ssl/certs", "ssl/openssl.cnf", "pki",
+	"crypto-policies", "localtime", "os-release", "services", "protocols",
 	"fonts", "java-11-openjdk", "java-17-openjdk",
 	"java-21-openjdk",
 };
 /* Only of use with a network. */
-static const char *const etc_network[] = { "resolv.conf", "gai.conf", "ssl/certs",
-					   "pki" };
+static const char *const etc_network[] = { "resolv.conf", "gai.conf" };
 
 static void etc_one(struct planner *pl, const char *name)
 {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,9 +15,6 @@
 #include "base/mountapi.h"
 #include "base/str.h"
 #include "base/sys.h"
-
-/* Above this, descriptors are closed as we go. */
-enum { MANY_OPS = 200 };
 
 enum root_api root_probe_api(void)
 {
@@ -40,6 +38,10 @@ int root_prepare(struct root *r, const struct plan *plan)
 		return -ENOMEM;
 	for (size_t i = 0; i < plan->n_ops; i++)
 		r->slots[i] = -1;
+	/* two descriptors per operation, and some for the rest of the work */
+	struct rlimit lim;
+	r->keep_open = getrlimit(RLIMIT_NOFILE, &lim) == 0 &&
+		       2 * plan->n_ops + 64 < lim.rlim_cur && plan->n_ops < 200;
 	return 0;
 }
 
@@ -172,9 +174,6 @@ static int clone_source(struct root *r, size_t i)
 	int e = root_check_identity(r, op, fd);
 	if (e < 0)
 		return e;
-	/* a device node is neither a program nor a tree: nothing to restrict */
-	if (op->flags & OPF_DEVICE)
-		return 0;
 	e = set_attrs(fd, attrs_of(op), true);
 	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, op->src) : 0;
 }
@@ -330,7 +329,7 @@ static int do_op(struct root *r, size_t i)
 	int e = attach(tree, target, "");
 	/* Both close by themselves when init and the job execute; closing them
 	 * here costs more, so it is done only when they would be many. */
-	if (r->plan->n_ops > MANY_OPS) {
+	if (!r->keep_open) {
 		close(target);
 		close(tree);
 	}

@@ -16,6 +16,7 @@ struct root {
 	int *slots;     /* one per op: a detached tree (new) or O_PATH (classic) */
 	int rootfd;     /* top of the new root */
 	int scratchfd;  /* top of the private tmpfs */
+	bool keep_open; /* there is room to leave descriptors to the execve */
 	const char *what; /* on failure: the path or step */
 	enum brig_code code;
 };
@@ -58,6 +59,6 @@ uint64_t root_inodes(uint64_t size);
 #define ROOT_ATTACH "/etc"
 #define SCRATCH_ATTACH "/usr"
 /* Room for the root directory itself, on top of what the caller may use. */
-#define ROOT_TMPFS_BYTES (1u << 20)
+#define ROOT_TMPFS_BYTES (64u << 10)
 
 #endif

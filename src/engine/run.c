@@ -94,6 +94,15 @@ static int prepare_filter(struct run *r)
 	return 0;
 }
 
+/* Version 1 groups are not delegated to ordinary users; looking for an
+ * exception is worth the time only when somebody asks. */
+static bool wants_groups(const struct run *r)
+{
+	const struct spec *s = r->l.spec;
+
+	return s->as_root || (s->required & LAYERS_LIMITS);
+}
+
 static int prepare_limits(struct run *r, struct brig_error *err)
 {
 	const struct spec *s = r->l.spec;
@@ -103,9 +112,7 @@ static int prepare_limits(struct run *r, struct brig_error *err)
 
 	if (r->l.nproc)
 		want.pids = 0;
-	/* Version 1 groups are not delegated to ordinary users; looking for an
-	 * exception is worth the time only when somebody asks. */
-	if (r->late_limits && !s->as_root && !(s->required & LAYERS_LIMITS)) {
+	if (r->late_limits && !wants_groups(r)) {
 		snprintf(r->cg.why, sizeof r->cg.why,
 			 "version 1 control groups are not delegated to ordinary users");
 		return 0;
@@ -177,15 +184,18 @@ static int map_ids(struct run *r, struct brig_error *err)
 	return 0;
 }
 
-/* Once; early when there are groups to be made before the clone. */
-static int start_custodian(struct run *r, struct brig_error *err)
+int run_start_custodian(struct run *r, struct brig_error *err)
 {
-	if (r->cust.pid > 0)
-		return 0;
-	int e = custodian_start(&r->cust, &r->cg, &r->l.plan->protect,
-				r->l.spec->workspace.fd);
-	return e < 0 ? err_set(err, BRIG_E_NO_MEMORY, -e, "prepare",
-			       "the custodian") : 0;
+	int e = 0;
+
+	if (r->cust.pid <= 0)
+		e = custodian_start(&r->cust, &r->cg, &r->l.plan->protect,
+				    r->l.spec->workspace.fd);
+	/* nothing to wait for before the child exists */
+	if (e == 0 && r->init_pidfd >= 0 && !r->cust.watching)
+		e = custodian_watch(&r->cust, r->init_pidfd);
+	return e < 0 ? err_set(err, BRIG_E_NO_MEMORY, -e, "custodian",
+			       "the process that cleans up after us") : 0;
 }
 
 /* Tells the job that its groups exist; version 1 hands over `tasks` files. */
@@ -243,23 +253,18 @@ static int start(struct run *r, struct brig_error *err)
 	fd_close(&l->stdio[1]);
 	fd_close(&l->stdio[2]);
 	int e = l->spec->as_root ? map_ids(r, err) : 0;
-	/* While the child builds, what does not depend on it.  Nothing exists
-	 * yet that would outlive us: the child dies with us by itself. */
-	if (e == 0)
-		e = start_custodian(r, err);
 	if (e < 0)
 		return e;
-	e = custodian_watch(&r->cust, pidfd);
-	if (e < 0)
-		return err_set(err, BRIG_E_SETUP_FAILED, -e, "clone", "the custodian");
+	/* While the child builds, what does not depend on it. */
 	r->res->evidence.nested = l->spec->nested;
 	evidence_read_own(&r->res->evidence);
-	if (r->late_limits) {
+	/* Where there are groups, the one who removes them comes first; until
+	 * then nothing exists that would outlive us, as the child does not. */
+	if (r->late_limits ? wants_groups(r) : r->cg.n_dirs > 0)
+		e = run_start_custodian(r, err);
+	if (e == 0 && r->late_limits)
 		e = prepare_limits(r, err);
-		if (e < 0)
-			return e;
-	}
-	return send_limits(r, err);
+	return e < 0 ? e : send_limits(r, err);
 }
 
 static void block_signals(struct run *r)
@@ -309,7 +314,7 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 			l->nproc = s->limits.pids;
 	} else {
 		/* groups come before the clone, the one who cleans up before them */
-		e = start_custodian(r, err);
+		e = run_start_custodian(r, err);
 		if (e == 0)
 			e = prepare_limits(r, err);
 		if (e < 0)

@@ -2,7 +2,7 @@
 /*
  * seccomp_profile_compile() for the brig executable: a profile is rare, so its
  * reader lives in a helper executable and is run only when one is given.
- * libbrig has the reader itself (seccomp_profile.c) instead of this file.
+ * libbrig has the reader itself (seccomp_profile*.c) instead of this file.
  */
 #include <errno.h>
 #include <fcntl.h>

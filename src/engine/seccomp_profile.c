@@ -11,41 +11,18 @@
  * entry are alternatives, not a conjunction.
  */
 #include <errno.h>
-#include <jansson.h>
 #include <linux/seccomp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
 #include "base/err.h"
-#include "engine/seccomp.h"
-#include "engine/seccomp_bpf.h"
+#include "engine/seccomp_profile.h"
 #include "engine/seccomp_table.h"
 
 #define ERRNO_MAX 4095 /* the kernel's MAX_ERRNO */
 #define RULES_MAX 2048 /* of a profile; more would not fit a filter anyway */
-#define SHOWN_MAX 64   /* characters of a bad word that an error shows */
-#define TOP SIZE_MAX   /* not in an entry */
-
-/* What the profile says about one call. */
-struct call {
-	struct seccomp_rule *rules;
-	size_t nrules, cap;
-	bool fixed; /* an entry without args decided */
-	uint32_t action;
-};
-
-struct reader {
-	const char *label;
-	struct brig_error *err;
-	size_t entry; /* index in "syscalls", or TOP */
-	uint32_t default_action;
-	size_t nrules;
-	int kernel[2];
-	struct call calls[SECCOMP_NR_MAX];
-};
 
 /* One entry after its keys are read. */
 struct entry {
@@ -61,100 +38,6 @@ static const char native_arch[] = "amd64"; /* as the Go world spells it */
 static const char native_arch[] = "arm64";
 #endif
 
-__attribute__((format(printf, 2, 3))) static int
-bad(const struct reader *r, const char *fmt, ...)
-{
-	char what[384];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(what, sizeof what, fmt, ap);
-	va_end(ap);
-	if (r->entry == TOP)
-		return err_set(r->err, BRIG_E_BAD_SECCOMP_PROFILE, 0, "seccomp",
-			       "%s: %s", r->label, what);
-	return err_set(r->err, BRIG_E_BAD_SECCOMP_PROFILE, 0, "seccomp",
-		       "%s: syscalls[%zu]: %s", r->label, r->entry, what);
-}
-
-/* Text of the profile for an error: short, one line, no control characters. */
-static const char *shown(const char *text, char out[SHOWN_MAX])
-{
-	size_t i = 0;
-
-	for (; i < SHOWN_MAX - 1 && text[i]; i++)
-		out[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
-	out[i] = '\0';
-	return out;
-}
-
-/* Every key of an object must be in the NULL-terminated list. */
-static int check_keys(const struct reader *r, const json_t *obj,
-		      const char *where, const char *const *known)
-{
-	const char *key;
-	json_t *value;
-	char word[SHOWN_MAX];
-
-	if (!json_is_object(obj))
-		return bad(r, "%s is not an object", where);
-	json_object_foreach((json_t *)obj, key, value) {
-		const char *const *k = known;
-		while (*k && strcmp(*k, key) != 0)
-			k++;
-		if (*k)
-			continue;
-		int ret = bad(r, "unknown key \"%s\" in %s", shown(key, word),
-			      where);
-		err_fix(r->err, "Remove it, or check its spelling: an ignored"
-				" line of a profile would be a hole.");
-		return ret;
-	}
-	return 0;
-}
-
-/* Absent and null are the same, as Go's encoder writes both. */
-static const json_t *get(const json_t *obj, const char *key)
-{
-	const json_t *v = json_object_get(obj, key);
-
-	return json_is_null(v) ? NULL : v;
-}
-
-static int get_number(const struct reader *r, const json_t *obj,
-		      const char *key, uint64_t max, uint64_t fallback,
-		      uint64_t *out)
-{
-	const json_t *v = get(obj, key);
-
-	*out = fallback;
-	if (!v)
-		return 0;
-	if (!json_is_integer(v) || json_integer_value(v) < 0 ||
-	    (uint64_t)json_integer_value(v) > max)
-		return bad(r, "\"%s\" must be a whole number from 0 to %llu",
-			   key, (unsigned long long)max);
-	*out = (uint64_t)json_integer_value(v);
-	return 0;
-}
-
-/* Checks an array of strings; absent is an empty one. */
-static int check_strings(const struct reader *r, const json_t *v,
-			 const char *what)
-{
-	size_t i;
-	const json_t *s;
-
-	if (!v)
-		return 0;
-	if (!json_is_array(v))
-		return bad(r, "\"%s\" is not an array", what);
-	json_array_foreach(v, i, s)
-		if (!json_is_string(s))
-			return bad(r, "\"%s\"[%zu] is not a string", what, i);
-	return 0;
-}
-
 static bool has_string(const json_t *array, const char *text)
 {
 	size_t i;
@@ -166,52 +49,6 @@ static bool has_string(const json_t *array, const char *text)
 	return false;
 }
 
-static int read_action(const struct reader *r, const json_t *v,
-		       const char *what, uint64_t errnum, uint32_t *out)
-{
-	static const struct {
-		const char *name;
-		uint32_t action;
-		const char *refused;
-	} actions[] = {
-		{ "SCMP_ACT_ALLOW", SECCOMP_RET_ALLOW, NULL },
-		{ "SCMP_ACT_ERRNO", SECCOMP_RET_ERRNO, NULL },
-		{ "SCMP_ACT_KILL", SECCOMP_RET_KILL_THREAD, NULL },
-		{ "SCMP_ACT_KILL_THREAD", SECCOMP_RET_KILL_THREAD, NULL },
-		{ "SCMP_ACT_KILL_PROCESS", SECCOMP_RET_KILL_PROCESS, NULL },
-		{ "SCMP_ACT_TRAP", SECCOMP_RET_TRAP, NULL },
-		{ "SCMP_ACT_LOG", SECCOMP_RET_LOG, NULL },
-		{ "SCMP_ACT_TRACE", 0, "needs a tracer" },
-		{ "SCMP_ACT_NOTIFY", 0, "needs a listener of the profile's own" },
-	};
-	char word[SHOWN_MAX];
-
-	if (!json_is_string(v))
-		return bad(r, "\"%s\" is missing or not a string", what);
-	const char *name = json_string_value(v);
-	for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
-		if (strcmp(actions[i].name, name) != 0)
-			continue;
-		if (actions[i].refused) {
-			int ret = bad(r, "\"%s\": %s %s, which brig does not"
-					 " offer", what, name,
-				      actions[i].refused);
-			err_fix(r->err, "Use SCMP_ACT_ERRNO or SCMP_ACT_LOG"
-					" instead.");
-			return ret;
-		}
-		*out = actions[i].action;
-		if (*out == SECCOMP_RET_ERRNO)
-			*out |= (uint32_t)errnum;
-		return 0;
-	}
-	int ret = bad(r, "\"%s\": unknown action \"%s\"", what,
-		      shown(name, word));
-	err_fix(r->err, "Actions are SCMP_ACT_ALLOW, _ERRNO, _KILL,"
-			" _KILL_THREAD, _KILL_PROCESS, _TRAP and _LOG.");
-	return ret;
-}
-
 /* "4.8" */
 static int read_version(const struct reader *r, const json_t *v, int version[2])
 {
@@ -220,7 +57,7 @@ static int read_version(const struct reader *r, const json_t *v, int version[2])
 	if (!json_is_string(v) || strlen(json_string_value(v)) > 16 ||
 	    sscanf(json_string_value(v), "%4d.%4d%c", &version[0], &version[1],
 		   &end) != 2)
-		return bad(r, "\"minKernel\" is not of the form \"4.8\"");
+		return profile_bad(r, "\"minKernel\" is not of the form \"4.8\"");
 	return 0;
 }
 
@@ -239,15 +76,15 @@ static int condition_holds(const struct reader *r, const json_t *cond,
 	*holds = include;
 	if (!cond)
 		return 0;
-	int ret = check_keys(r, cond, what, keys);
+	int ret = profile_check_keys(r, cond, what, keys);
 	if (ret < 0)
 		return ret;
-	const json_t *arches = get(cond, "arches");
-	const json_t *caps = get(cond, "caps");
-	const json_t *kernel = get(cond, "minKernel");
-	ret = check_strings(r, arches, "arches");
+	const json_t *arches = profile_get(cond, "arches");
+	const json_t *caps = profile_get(cond, "caps");
+	const json_t *kernel = profile_get(cond, "minKernel");
+	ret = profile_check_strings(r, arches, "arches");
 	if (ret == 0)
-		ret = check_strings(r, caps, "caps");
+		ret = profile_check_strings(r, caps, "caps");
 	if (ret == 0 && kernel)
 		ret = read_version(r, kernel, version);
 	if (ret < 0)
@@ -288,21 +125,21 @@ static int read_arg(const struct reader *r, const json_t *arg,
 	uint64_t index, value, two;
 	char word[SHOWN_MAX];
 
-	int ret = check_keys(r, arg, "\"args\"", keys);
-	if (ret == 0 && (!get(arg, "index") || !get(arg, "value")))
-		ret = bad(r, "an argument without \"index\" or \"value\"");
+	int ret = profile_check_keys(r, arg, "\"args\"", keys);
+	if (ret == 0 && (!profile_get(arg, "index") || !profile_get(arg, "value")))
+		ret = profile_bad(r, "an argument without \"index\" or \"value\"");
 	if (ret == 0)
-		ret = get_number(r, arg, "index", 5, 0, &index);
+		ret = profile_get_number(r, arg, "index", 5, 0, &index);
 	if (ret == 0)
-		ret = get_number(r, arg, "value", INT64_MAX, 0, &value);
+		ret = profile_get_number(r, arg, "value", INT64_MAX, 0, &value);
 	if (ret == 0)
-		ret = get_number(r, arg, "valueTwo", INT64_MAX, 0, &two);
+		ret = profile_get_number(r, arg, "valueTwo", INT64_MAX, 0, &two);
 	if (ret < 0)
 		return ret;
 
-	const char *op = json_string_value(get(arg, "op"));
+	const char *op = json_string_value(profile_get(arg, "op"));
 	if (!op)
-		return bad(r, "an argument without \"op\"");
+		return profile_bad(r, "an argument without \"op\"");
 	for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
 		if (strcmp(ops[i].name, op) != 0)
 			continue;
@@ -316,7 +153,7 @@ static int read_arg(const struct reader *r, const json_t *arg,
 		}
 		return 0;
 	}
-	ret = bad(r, "unknown \"op\" \"%s\"", shown(op, word));
+	ret = profile_bad(r, "unknown \"op\" \"%s\"", profile_shown(op, word));
 	err_fix(r->err, "Comparisons are SCMP_CMP_NE, _LT, _LE, _EQ, _GE, _GT"
 			" and _MASKED_EQ.");
 	return ret;
@@ -337,12 +174,12 @@ static int read_args(const struct reader *r, const json_t *args,
 	if (!args)
 		return 0;
 	if (!json_is_array(args))
-		return bad(r, "\"args\" is not an array");
+		return profile_bad(r, "\"args\" is not an array");
 	size_t n = json_array_size(args);
 	if (n == 0)
 		return 0;
 	if (n > RULES_MAX)
-		return bad(r, "too many conditions");
+		return profile_bad(r, "too many conditions");
 	e->rules = calloc(n, sizeof *e->rules);
 	if (!e->rules)
 		return err_set(r->err, BRIG_E_NO_MEMORY, ENOMEM, "seccomp",
@@ -390,11 +227,11 @@ static int add_rule(struct reader *r, int nr, const struct seccomp_rule *rule)
 			continue;
 		if (c->rules[i].action == rule->action)
 			return 0;
-		return bad(r, "the same condition on %s already has another"
-			      " action", seccomp_call_name(nr));
+		return profile_bad(r, "the same condition on %s already has another"
+				      " action", seccomp_call_name(nr));
 	}
 	if (r->nrules == RULES_MAX)
-		return bad(r, "more than %d conditional rules", RULES_MAX);
+		return profile_bad(r, "more than %d conditional rules", RULES_MAX);
 	if (c->nrules == c->cap) {
 		size_t cap = c->cap ? c->cap * 2 : 4;
 		struct seccomp_rule *p = realloc(c->rules, cap * sizeof *p);
@@ -418,8 +255,8 @@ static int apply(struct reader *r, const struct entry *e, const char *name,
 	int nr = seccomp_call_number(name);
 
 	if (nr == SECCOMP_NAME_UNKNOWN) {
-		int ret = bad(r, "there is no system call \"%s\"",
-			      shown(name, word));
+		int ret = profile_bad(r, "there is no system call \"%s\"",
+				      profile_shown(name, word));
 		err_fix(r->err, "Check the spelling of \"%s\" or remove it;"
 				" brig knows the calls of Linux 7.1.", word);
 		return ret;
@@ -452,36 +289,38 @@ static int read_entry(struct reader *r, const json_t *obj, struct entry *e)
 	size_t i;
 	const json_t *s;
 
-	int ret = check_keys(r, obj, "the entry", keys);
+	int ret = profile_check_keys(r, obj, "the entry", keys);
 	if (ret < 0)
 		return ret;
-	const json_t *name = get(obj, "name"), *names = get(obj, "names");
+	const json_t *name = profile_get(obj, "name");
+	const json_t *names = profile_get(obj, "names");
 	if (name && !json_is_string(name))
-		return bad(r, "\"name\" is not a string");
+		return profile_bad(r, "\"name\" is not a string");
 	/* Old encoders write an empty "name" beside "names". */
 	if (name && names && json_string_length(name) == 0)
 		name = NULL;
 	if (!name == !names)
-		return bad(r, "an entry has either \"names\" or \"name\"");
-	ret = check_strings(r, names, "names");
+		return profile_bad(r, "an entry has either \"names\" or \"name\"");
+	ret = profile_check_strings(r, names, "names");
 	if (ret == 0 && names && json_array_size(names) == 0)
-		ret = bad(r, "\"names\" is empty");
-	if (ret == 0 && get(obj, "comment") &&
-	    !json_is_string(get(obj, "comment")))
-		ret = bad(r, "\"comment\" is not a string");
+		ret = profile_bad(r, "\"names\" is empty");
+	if (ret == 0 && profile_get(obj, "comment") &&
+	    !json_is_string(profile_get(obj, "comment")))
+		ret = profile_bad(r, "\"comment\" is not a string");
 	if (ret == 0)
-		ret = get_number(r, obj, "errnoRet", ERRNO_MAX, EPERM, &errnum);
+		ret = profile_get_number(r, obj, "errnoRet", ERRNO_MAX, EPERM,
+					 &errnum);
 	if (ret == 0)
-		ret = read_action(r, get(obj, "action"), "action", errnum,
-				  &e->action);
+		ret = profile_read_action(r, profile_get(obj, "action"),
+					  "action", errnum, &e->action);
 	if (ret == 0)
-		ret = read_args(r, get(obj, "args"), e);
+		ret = read_args(r, profile_get(obj, "args"), e);
 	if (ret == 0)
-		ret = condition_holds(r, get(obj, "includes"), "\"includes\"",
-				      true, &included);
+		ret = condition_holds(r, profile_get(obj, "includes"),
+				      "\"includes\"", true, &included);
 	if (ret == 0)
-		ret = condition_holds(r, get(obj, "excludes"), "\"excludes\"",
-				      false, &excluded);
+		ret = condition_holds(r, profile_get(obj, "excludes"),
+				      "\"excludes\"", false, &excluded);
 	if (ret < 0)
 		return ret;
 	bool here = included && !excluded;
@@ -503,12 +342,10 @@ static int check_arch(const struct reader *r, const json_t *v)
 	static const char prefix[] = "SCMP_ARCH_";
 	char word[SHOWN_MAX];
 
-	if (!json_is_string(v) ||
-	    strncmp(json_string_value(v), prefix, sizeof prefix - 1) != 0)
-		return bad(r, "architecture \"%s\" does not begin with %s",
-			   json_is_string(v) ? shown(json_string_value(v), word) :
-					       "?",
-			   prefix);
+	const char *name = json_is_string(v) ? json_string_value(v) : "?";
+	if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+		return profile_bad(r, "architecture \"%s\" does not begin with %s",
+				   profile_shown(name, word), prefix);
 	return 0;
 }
 
@@ -516,28 +353,29 @@ static int check_arches(const struct reader *r, const json_t *top)
 {
 	static const char *const keys[] = { "architecture", "subArchitectures",
 					    NULL };
-	const json_t *list = get(top, "architectures");
-	const json_t *map = get(top, "archMap");
+	const json_t *list = profile_get(top, "architectures");
+	const json_t *map = profile_get(top, "archMap");
 	const json_t *v, *sub;
 	size_t i, j;
 	int ret = 0;
 
 	if (list && !json_is_array(list))
-		return bad(r, "\"architectures\" is not an array");
+		return profile_bad(r, "\"architectures\" is not an array");
 	if (map && !json_is_array(map))
-		return bad(r, "\"archMap\" is not an array");
+		return profile_bad(r, "\"archMap\" is not an array");
 	if (json_array_size(list) && json_array_size(map))
-		return bad(r, "use \"architectures\" or \"archMap\", not both");
+		return profile_bad(r, "use \"architectures\" or \"archMap\","
+				      " not both");
 	json_array_foreach(list, i, v)
 		if ((ret = check_arch(r, v)) < 0)
 			return ret;
 	json_array_foreach(map, i, v) {
-		ret = check_keys(r, v, "\"archMap\"", keys);
+		ret = profile_check_keys(r, v, "\"archMap\"", keys);
 		if (ret == 0)
-			ret = check_arch(r, get(v, "architecture"));
-		const json_t *subs = get(v, "subArchitectures");
+			ret = check_arch(r, profile_get(v, "architecture"));
+		const json_t *subs = profile_get(v, "subArchitectures");
 		if (ret == 0)
-			ret = check_strings(r, subs, "subArchitectures");
+			ret = profile_check_strings(r, subs, "subArchitectures");
 		if (ret < 0)
 			return ret;
 		json_array_foreach(subs, j, sub)
@@ -556,18 +394,19 @@ static int read_profile(struct reader *r, const json_t *top)
 	size_t i;
 	const json_t *v;
 
-	int ret = check_keys(r, top, "the profile", keys);
+	int ret = profile_check_keys(r, top, "the profile", keys);
 	if (ret == 0)
-		ret = get_number(r, top, "defaultErrnoRet", ERRNO_MAX, EPERM,
-				 &errnum);
+		ret = profile_get_number(r, top, "defaultErrnoRet", ERRNO_MAX,
+					 EPERM, &errnum);
 	if (ret == 0)
-		ret = read_action(r, get(top, "defaultAction"),
-				  "defaultAction", errnum, &r->default_action);
+		ret = profile_read_action(r, profile_get(top, "defaultAction"),
+					  "defaultAction", errnum,
+					  &r->default_action);
 	if (ret == 0)
 		ret = check_arches(r, top);
-	const json_t *entries = get(top, "syscalls");
+	const json_t *entries = profile_get(top, "syscalls");
 	if (ret == 0 && entries && !json_is_array(entries))
-		ret = bad(r, "\"syscalls\" is not an array");
+		ret = profile_bad(r, "\"syscalls\" is not an array");
 	if (ret < 0)
 		return ret;
 	json_array_foreach(entries, i, v) {
@@ -623,8 +462,8 @@ static int compile(const struct reader *r, struct seccomp_prog **out)
 	}
 	free(prog);
 	if (ret == -E2BIG) {
-		ret = bad(r, "the filter would exceed the kernel's limit of %d"
-			     " instructions", BPF_MAXINSNS);
+		ret = profile_bad(r, "the filter would exceed the kernel's limit"
+				     " of %d instructions", BPF_MAXINSNS);
 		err_fix(r->err, "Use fewer conditions on arguments.");
 		return ret;
 	}
@@ -662,8 +501,8 @@ int seccomp_profile_compile(const char *json, size_t len, const char *label,
 			ret = compile(r, out);
 		json_decref(top);
 	} else {
-		ret = bad(r, "line %d, column %d: %s", jerr.line, jerr.column,
-			  shown(jerr.text, text));
+		ret = profile_bad(r, "line %d, column %d: %s", jerr.line,
+				  jerr.column, profile_shown(jerr.text, text));
 		err_fix(err, "The profile must be one JSON object, with no key"
 			     " twice and nothing after it.");
 	}

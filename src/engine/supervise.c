@@ -115,7 +115,8 @@ static void on_control(struct run *r)
 	if (n != (ssize_t)sizeof w) {
 		/* end of file: the command is running, or everything died */
 		fd_close(&r->l.ctl_supervisor);
-		if (!r->released && !(r->job > 0 && r->l.spec->seccomp))
+		/* with a caller's profile, how it died is told at the end */
+		if (!r->released && !r->l.spec->seccomp)
 			fail(r, BRIG_E_SETUP_FAILED, n > 0 ? EPROTO : ECHILD, "setup",
 			     "the sandbox died while it was being built");
 		fd_close(&fd);
@@ -133,25 +134,11 @@ static void on_control(struct run *r)
 		if (r->pty < 0 && !r->job_ready && r->l.spec->pty)
 			r->pty = take_fd(&fd);
 		break;
-	case WIRE_ALMOST:
-		/* Without capabilities its namespaces, maps and root are for good;
-		 * read while it loads the filter. */
-		if (!r->job_ready && r->job < 0 && from > 0) {
-			r->job = from;
-			if (evidence_read_place(&r->res->evidence, from,
-						&r->res->error) < 0) {
-				/* gone already: a profile that refuses even the
-				 * next step, which conclude() will say */
-				if (r->l.spec->seccomp)
-					r->res->error = (struct brig_error){ 0 };
-				run_kill(r);
-			}
-		}
-		break;
 	case WIRE_READY:
-		if (r->job_ready || from <= 0 || from != r->job)
+		if (r->job_ready || from <= 0)
 			break;
 		r->job_ready = true;
+		r->job = from;
 		r->listener = take_fd(&fd);
 		r->res->evidence.landlock_abi = w.landlock_abi;
 		r->res->evidence.landlock_canary = w.canary;
@@ -193,7 +180,7 @@ static void judge_and_release(struct run *r)
 	struct evidence *ev = &r->res->evidence;
 	struct brig_error *err = &r->res->error;
 
-	if (evidence_read_state(ev, r->job, err) < 0) {
+	if (evidence_read(ev, r->job, err) < 0) {
 		run_kill(r);
 		return;
 	}
@@ -240,6 +227,18 @@ static void judge_and_release(struct run *r)
 	r->res->ran = true;
 	r->t_release = now_ns();
 	r->res->setup_us = (r->t_release - r->t_start) / 1000;
+}
+
+/* What can wait until the command is on its way. */
+static void after_release(struct run *r)
+{
+	/* It has done nothing yet, so there is nothing to clean up: early enough
+	 * for the one who would have to. */
+	if (run_start_custodian(r, &r->res->error) < 0) {
+		run_kill(r);
+		return;
+	}
+	terminal_start(r);
 }
 
 static void on_signal(struct run *r)
@@ -421,7 +420,7 @@ static void conclude(struct run *r)
 	struct brig_result *res = r->res;
 
 	if (!r->released) {
-		if (res->error.code == BRIG_E_OK && r->job > 0 && r->l.spec->seccomp)
+		if (res->error.code == BRIG_E_OK && r->init_ready && r->l.spec->seccomp)
 			fail(r, BRIG_E_SECCOMP_FAILED, 0, "seccomp",
 			     "the profile refuses a call that is needed to start a "
 			     "command");
@@ -457,13 +456,13 @@ void supervise(struct run *r)
 		    r->res->error.code == BRIG_E_OK) {
 			judge_and_release(r);
 			if (r->released)
-				terminal_start(r);
+				after_release(r);
 		}
 	}
 	/* a record may still be in the socket (exec failed, then all ended) */
 	if (r->l.ctl_supervisor >= 0)
 		on_control(r);
-	if (r->l.status_read >= 0 && !r->status_known)
+	while (r->l.status_read >= 0 && !r->status_known)
 		on_status(r);
 	drain_rest(r);
 	terminal_end(r);

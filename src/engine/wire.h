@@ -16,8 +16,6 @@ enum wire_type {
 	WIRE_LIMITS,     /* supervisor → job: control groups are made (v1: their
 			    `tasks` files attached), enter them */
 	WIRE_PTY,        /* child → supervisor: the terminal's master, one descriptor */
-	WIRE_ALMOST,     /* job → supervisor: all but the filter is in place: what
-			    cannot change any more may be read meanwhile */
 	WIRE_READY,      /* job → supervisor: confined and waiting; listener attached */
 	WIRE_GO,         /* supervisor → job: evidence is in, execute */
 	WIRE_FAIL,       /* child or job → supervisor: set-up failed, nothing ran */

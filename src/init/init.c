@@ -142,7 +142,7 @@ static void report(int fd, uint32_t ready, int32_t status)
  * kernel sweeps away after us is not.  The command's status, or -1. */
 static int end_all(int command)
 {
-	int st, status = -1;
+	int st = 0, status = -1;
 	long pid;
 
 	SYS2(SYS_kill, -1, KILL);
@@ -182,7 +182,7 @@ void init_main(long *stack)
 	confine();
 	report(status_fd, 1, 0);
 	for (;;) {
-		int st;
+		int st = 0;
 		long pid;
 		while ((pid = SYS4(SYS_wait4, -1, &st, NO_HANG | WALL, 0)) > 0)
 			if (pid == command) {

@@ -395,7 +395,7 @@ static int resolve_protect(const struct brig_spec *rq, struct spec *s,
 		cleanup_free char *abs = str_fmt("/%s", *p);
 		cleanup_free char *norm = NULL;
 		if (!abs || path_normalise(abs, &norm) < 0 || !norm[1] ||
-		    **p == '/' || strpbrk(*p, "*?[")) {
+		    **p == '/' || strchr(*p, '*')) {
 			err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
 				"--protect: '%.200s' is not a path inside the workspace",
 				*p);

@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -138,10 +139,20 @@ class Quarantine:
         return found - {os.getpid()}
 
     def assert_empty(self, seconds=3.0):
-        """No process, no group and no mount within this time."""
-        assert wait_until(lambda: not self.reap(), seconds), "orphans: %s" % self.reap()
-        assert wait_until(lambda: not self.members(), 1), "processes in our groups: %s" % self.members()
-        assert wait_until(lambda: not self.brig_groups(), 1), "control groups: %s" % self.brig_groups()
+        """No process and no group within this time.  What is found is removed,
+        so that only one test fails for it."""
+        wait_until(lambda: not self.reap(), seconds)
+        orphans = self.reap()
+        for pid, _ in orphans:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not self.reap(), 1)
+        wait_until(lambda: not self.members() and not self.brig_groups(), 1)
+        members, groups = self.members(), self.brig_groups()
+        for g in groups if self.groups else []:
+            os.rmdir(g)
+        assert not orphans, "orphans: %s" % orphans
+        assert not members, "processes in our groups: %s" % members
+        assert not groups, "control groups: %s" % groups
 
 
 def mounts():
@@ -254,13 +265,18 @@ class Outcome:
                 p.append("nothing ran, exit %s" % self.code)
             if self.json and self.json["ran"]:
                 p.append("nothing ran, ran:true")
-            if self.json and not self.json["ran"]:
-                e = self.json["error"]
-                if not (e and e["code"] and e["message"] and e["fix"]):
-                    p.append("no fix: %s" % e)
-            if not self.json and not self.err:
-                p.append("nothing ran and not a word about it")
         return p
+
+    def complaints(self):
+        """What is wrong with the words of a refusal: each names a cause and a fix."""
+        if self.ran:
+            return []
+        if not self.json:
+            return [] if self.err else ["not a word"]
+        e = self.json["error"]
+        if not self.json["ran"] and not (e and e["code"] and e["message"] and e["fix"]):
+            return ["no fix: %s: %s" % (e["code"], e["message"]) if e else "no error"]
+        return []
 
 
 def run_scene(scene, prefix=(), timeout=20, opts=(), **kw):

@@ -12,25 +12,19 @@ import pytest
 from fault import FULL_BASE, IS_ROOT, Scene, check, libc, mount, run_scene, support
 
 K, M = 1024, 1024 * 1024
+wordless = []
+
+
+def sound(out, what):
+    """A whole confined run, or a refusal; the words of it are judged together at the end."""
+    wordless.extend("%s: %s" % (what, c) for c in out.complaints())
+    assert not out.problems(), "%s: %r: %s" % (what, out, out.problems())
 
 
 def limited(what, value):
     def set_it():
         resource.setrlimit(what, (value, value))
     return set_it
-
-
-def run_with(who, name, what, value, required=FULL_BASE, **kw):
-    scene = Scene(who, name)
-    out = run_scene(scene, preexec_fn=limited(what, value), **kw)
-    assert not out.problems(required), "%s: %r: %s" % (name, out, out.problems(required))
-    return out
-
-
-def refused(out, *codes):
-    assert not out.ran and out.code in (125, 2), out
-    if codes and out.json:
-        assert out.json["error"]["code"] in codes, out
 
 
 def test_few_descriptors(who):
@@ -45,7 +39,7 @@ def test_few_descriptors(who):
             # the limit hits before the exec of brig
             assert n < 8, e
             continue
-        assert not out.problems(), "%d: %r: %s" % (n, out, out.problems())
+        sound(out, "RLIMIT_NOFILE %d" % n)
         ran[n] = out.ran
     assert not ran[8] and ran[128], ran
     print("\n%s: RLIMIT_NOFILE from %d on suffices" % (who.name, min(n for n in ran if ran[n])))
@@ -57,7 +51,7 @@ def test_descriptor_table_full_of_inherited_ones(who):
         for free in (0, 1, 2, 4, 8, 12, 16, 24, 32, 48):
             scene = Scene(who, "inherit%d" % free)
             out = run_scene(scene, pass_fds=kept, preexec_fn=limited(resource.RLIMIT_NOFILE, max(kept) + 4 + free))
-            assert not out.problems(), "%d: %r: %s" % (free, out, out.problems())
+            sound(out, "%d free descriptors" % free)
     finally:
         for fd in kept:
             os.close(fd)
@@ -80,7 +74,7 @@ def test_little_address_space(who):
             # kernel cannot even load a shell into so little)
             assert FULL_BASE <= set(out.json["enforced"]) and not [v for v in out.violations if v != "rw-not-writable"], out
         else:
-            assert not out.problems(), "%d: %r: %s" % (size, out, out.problems())
+            sound(out, "RLIMIT_AS %d" % size)
         ran[size] = out.ran
     assert ran and ran[64 * M], ran
     print("\n%s: RLIMIT_AS: %s" % (who.name, {k // K: v for k, v in ran.items()}))
@@ -94,7 +88,7 @@ def test_file_size_limit(who, size):
     if out.json and out.json["ran"]:
         assert FULL_BASE <= set(out.json["enforced"]) and not [v for v in out.violations if v != "rw-not-writable"], out
     else:
-        assert not out.problems(), (out, out.problems())
+        sound(out, "RLIMIT_FSIZE %d" % size)
 
 
 @pytest.mark.parametrize("what", ["RLIMIT_STACK", "RLIMIT_DATA", "RLIMIT_MEMLOCK", "RLIMIT_SIGPENDING", "RLIMIT_MSGQUEUE",
@@ -116,7 +110,7 @@ def test_other_limits(who, what, value):
     if out.json and out.json["ran"] and not out.ran:
         assert what in ("RLIMIT_STACK", "RLIMIT_DATA") and FULL_BASE <= set(out.json["enforced"]), out
         return
-    assert not out.problems(), (out, out.problems())
+    sound(out, "%s %d" % (what, value))
 
 
 def test_process_limit_of_the_user(base, account, quarantine):
@@ -126,7 +120,13 @@ def test_process_limit_of_the_user(base, account, quarantine):
     if not IS_ROOT:
         pytest.skip("the number of processes of one's own account is not known here")
     for n in range(0, 12):
-        out = run_with(w, "np%d" % n, resource.RLIMIT_NPROC, n)
+        scene = Scene(w, "np%d" % n)
+        out = run_scene(scene, preexec_fn=limited(resource.RLIMIT_NPROC, n))
+        if out.ran:
+            # confined; the command's own forks may fail, which is its affair
+            assert FULL_BASE <= set(out.json["enforced"]) and not out.violations, out
+        else:
+            sound(out, "RLIMIT_NPROC %d" % n)
         ran[n] = out.ran
     assert not ran[0] and not ran[1], ran
     assert ran[11], ran
@@ -141,13 +141,14 @@ def test_no_space_in_the_workspace_and_tmp(who):
     small = who.mkdir(who.base / "small")
     mount("tmpfs", small, "tmpfs", 0, "size=64k,mode=0755,uid=%d,gid=%d" % (who.uid, who.gid))
     try:
-        with open(small / "fill", "wb") as f:
-            try:
-                while True:
-                    f.write(b"x" * 4096)
-                    f.flush()
-            except OSError as e:
-                assert e.errno == errno.ENOSPC
+        fill = os.open(small / "fill", os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            while True:
+                os.write(fill, b"x" * 4096)
+        except OSError as e:
+            assert e.errno == errno.ENOSPC
+        finally:
+            os.close(fill)
         # TMPDIR is full: brig needs none
         out = run_scene(scene, env={"TMPDIR": str(small), "XDG_RUNTIME_DIR": str(small)})
         assert out.ran and not out.problems(), out
@@ -155,7 +156,6 @@ def test_no_space_in_the_workspace_and_tmp(who):
         r = who.brig("run", "--json", "--workspace", small, "--", "/bin/sh", "-c", "echo more > new")
         assert r.json["ran"] and r.code != 0 and r.code != 125, r
         assert FULL_BASE <= set(r.json["enforced"])
-        # no inodes left to move a planted file aside: said, not silent
     finally:
         check(libc.umount2(os.fsencode(small), 2), "umount")
 
@@ -189,9 +189,13 @@ def test_standard_descriptors_closed(who, closed):
     if p.returncode == 0:
         assert who.marker.exists() and '"ran":true' in text
         names = (who.ws / "fds").read_text()
-        for fd in closed:
-            for line in names.splitlines():
-                if (" %d -> " % fd) in line and fd != 1:
-                    assert line.endswith("/dev/null"), names
+        # what ls itself opened, the file, and nothing of brig's
+        for target in (line.split(" -> ")[1] for line in names.splitlines() if " -> " in line):
+            assert target in ("/dev/null", str(who.ws / "fds")) or \
+                target.startswith("/proc/") and target.endswith("/fd"), names
     else:
         assert not who.marker.exists() and '"ran":false' in text
+
+
+def test_every_refusal_says_what_and_how_to_fix_it():
+    assert not wordless, "%d refusals:\n%s" % (len(wordless), "\n".join(wordless))

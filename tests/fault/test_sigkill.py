@@ -74,12 +74,12 @@ def test_sigkill_at_any_instant(who, quarantine):
         p.kill()
         p.wait()
     last = time.monotonic()
+    print("\n%s: %d kills in %.0f s: %s" % (who.name, KILLS, last - begin,
+                                           ", ".join("%s %d" % (x, got[x]) for x in PHASES)))
     quarantine.assert_empty(3.0)
     assert wait_until(lambda: not in_proc(mark), max(0.1, 3 - (time.monotonic() - last))), in_proc(mark)
     assert mounts() == before
-    print("\n%s: %d kills in %.0f s, clean after %.2f s; %s" % (
-        who.name, KILLS, last - begin, time.monotonic() - last,
-        ", ".join("%s %d" % (x, got[x]) for x in PHASES)))
+    print("%s: clean %.2f s after the last" % (who.name, time.monotonic() - last))
     if KILLS >= 500:
         for x in ("prepares", "builds", "command runs"):
             assert got[x] >= KILLS // 100, "the instants do not cover %r: %s" % (x, got)

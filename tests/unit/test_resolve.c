@@ -150,6 +150,21 @@ static char *path_in(const struct fixture *f, const char *rel)
 	return p;
 }
 
+/* Each of the values, up to a NULL, is refused; a leading '@' is the base. */
+static void bad_each(struct fixture *f, enum brig_code want, const char *opt, ...)
+{
+	va_list ap;
+	const char *v;
+
+	va_start(ap, opt);
+	while ((v = va_arg(ap, const char *))) {
+		char text[300];
+		snprintf(text, sizeof text, "%s%s", *v == '@' ? f->base : "", v + (*v == '@'));
+		bad(f, want, opt, text);
+	}
+	va_end(ap);
+}
+
 static void defaults(void **state)
 {
 	struct fixture *f = *state;
@@ -191,15 +206,8 @@ static void workspaces(void **state)
 	assert_string_equal(f->s->workspace.src, path_in(f, "ws/sub/deep"));
 	bad(f, BRIG_E_BAD_WORKSPACE, "workspace", path_in(f, "link"));
 	assert_non_null(strstr(f->err.fix, f->ws));
-	bad(f, BRIG_E_BAD_WORKSPACE, "workspace", path_in(f, "file"));
-	bad(f, BRIG_E_BAD_WORKSPACE, "workspace", path_in(f, "missing"));
-	bad(f, BRIG_E_BAD_WORKSPACE, "workspace", "/");
-	bad(f, BRIG_E_BAD_WORKSPACE, "workspace", "//");
-	bad(f, BRIG_E_BAD_WORKSPACE, "workspace", "root/"); /* a link to / */
-	bad(f, BRIG_E_BAD_WORKSPACE, "workspace", "/usr");
-	bad(f, BRIG_E_BAD_WORKSPACE, "workspace", "/etc");
-	bad(f, BRIG_E_BAD_WORKSPACE, "workspace", "/proc");
-	bad(f, BRIG_E_BAD_WORKSPACE, "workspace", "/dev/shm");
+	bad_each(f, BRIG_E_BAD_WORKSPACE, "workspace", "@/file", "@/missing", "/", "//",
+		 "root/", "/usr", "/etc", "/proc", "/dev/shm", NULL);
 	if (geteuid() != 0) {
 		sh(f, "mkdir closed; chmod 000 closed");
 		bad(f, BRIG_E_BAD_WORKSPACE, "workspace", path_in(f, "closed"));
@@ -249,11 +257,6 @@ static void workspace_and_home(void **state)
 
 static void workspace_at(void **state)
 {
-	static const char *const refused[] = {
-		"/", "/usr", "/usr/local", "/etc", "/proc", "/dev", "/dev/shm", "/sys/x",
-		"/bin", "/lib64", "/var", "/run", "/boot",
-	};
-	static const char *const malformed[] = { "ws", "./ws", "/ws/..", "/../x" };
 	struct fixture *f = *state;
 
 	good(f, "at", "same");
@@ -263,10 +266,9 @@ static void workspace_at(void **state)
 	good(f, "at", "/var/lib/x");
 	good(f, "at", "/tmp");
 	good(f, "at", "/usr2");
-	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-		bad(f, BRIG_E_BAD_WORKSPACE, "at", refused[i]);
-	for (size_t i = 0; i < ARRAY_LEN(malformed); i++)
-		bad(f, BRIG_E_BAD_VALUE, "at", malformed[i]);
+	bad_each(f, BRIG_E_BAD_WORKSPACE, "at", "/", "/usr", "/usr/local", "/etc", "/proc",
+		 "/dev", "/dev/shm", "/sys/x", "/bin", "/lib64", "/var", "/run", "/boot", NULL);
+	bad_each(f, BRIG_E_BAD_VALUE, "at", "ws", "./ws", "/ws/..", "/../x", NULL);
 }
 
 /* The private HOME needs a place brig may make: never below the workspace. */
@@ -300,18 +302,9 @@ static void working_directories(void **state)
 	assert_string_equal(f->s->cwd, "sub");
 	good(f, "at", "/w", "cwd", path_in(f, "ws/sub")); /* the host's name */
 	assert_string_equal(f->s->cwd, "sub");
-	bad(f, BRIG_E_BAD_CWD, "cwd", "..");
-	bad(f, BRIG_E_BAD_CWD, "cwd", "sub/../..");
-	bad(f, BRIG_E_BAD_CWD, "cwd", "leads-out");
-	bad(f, BRIG_E_BAD_CWD, "cwd", "leads-in/../leads-out");
-	bad(f, BRIG_E_BAD_CWD, "cwd", "root");
-	bad(f, BRIG_E_BAD_CWD, "cwd", "/");
-	bad(f, BRIG_E_BAD_CWD, "cwd", f->base);
-	bad(f, BRIG_E_BAD_CWD, "cwd", path_in(f, "ws2"));
-	bad(f, BRIG_E_BAD_CWD, "cwd", path_in(f, "ws/../out"));
-	bad(f, BRIG_E_BAD_CWD, "cwd", path_in(f, "ws/leads-out"));
-	bad(f, BRIG_E_BAD_CWD, "cwd", "missing");
-	bad(f, BRIG_E_BAD_CWD, "cwd", "/proc/self/cwd");
+	bad_each(f, BRIG_E_BAD_CWD, "cwd", "..", "sub/../..", "leads-out",
+		 "leads-in/../leads-out", "root", "/", "@", "@/ws2", "@/ws/../out",
+		 "@/ws/leads-out", "missing", "/proc/self/cwd", NULL);
 	/* without --cwd: where the caller is, if that lies inside */
 	assert_int_equal(chdir("sub/deep"), 0);
 	good(f, "workspace", f->ws);
@@ -366,14 +359,8 @@ static void binds_refused(void **state)
 		bad(f, BRIG_E_BAD_MOUNT, "ro", text);
 		bad(f, BRIG_E_BAD_MOUNT, "rw", text);
 	}
-	bad(f, BRIG_E_BAD_MOUNT, "ro", path_in(f, "missing"));
-	bad(f, BRIG_E_BAD_MOUNT, "ro", path_in(f, "a:b")); /* unescaped */
-	bad(f, BRIG_E_BAD_MOUNT, "ro", ":");
-	bad(f, BRIG_E_BAD_MOUNT, "ro", ":/x");
-	bad(f, BRIG_E_BAD_MOUNT, "ro", "/");
-	bad(f, BRIG_E_BAD_MOUNT, "ro", "/:/host");
-	bad(f, BRIG_E_BAD_MOUNT, "ro", "root/:/host");
-	bad(f, BRIG_E_BAD_MOUNT, "ro", "../out"); /* needs a target */
+	bad_each(f, BRIG_E_BAD_MOUNT, "ro", "@/missing", "@/a:b" /* unescaped */, ":", ":/x",
+		 "/", "/:/host", "root/:/host", "../out" /* needs a target */, NULL);
 	bad(f, BRIG_E_BAD_MOUNT, "ro", "sub", "rw", "sub");
 	bad(f, BRIG_E_BAD_MOUNT, "ro", "/usr:/x", "ro", "/etc:/x/");
 	bad(f, BRIG_E_BAD_MOUNT, "ro", f->ws); /* the workspace is there */
@@ -383,20 +370,17 @@ static void binds_refused(void **state)
 
 static void masks(void **state)
 {
-	static const char *const refused[] = { "/", "//", "x", "/..", "/a/..", "/proc",
-					       "/proc/cpuinfo", "/dev", "/dev/null", "/sys" };
 	struct fixture *f = *state;
 
 	good(f, "mask", "/usr//share/", "mask", "/not/there");
 	assert_int_equal(strv_len(f->s->masks), 2);
 	assert_string_equal(f->s->masks[0], "/usr/share");
-	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-		bad(f, BRIG_E_BAD_MOUNT, "mask", refused[i]);
+	bad_each(f, BRIG_E_BAD_MOUNT, "mask", "/", "//", "x", "/..", "/a/..", "/proc",
+		 "/proc/cpuinfo", "/dev", "/dev/null", "/sys", NULL);
 }
 
 static void protection(void **state)
 {
-	static const char *const refused[] = { "/etc", "..", "a/..", "a/../b", ".", "./." };
 	struct fixture *f = *state;
 	size_t n = 0;
 
@@ -412,8 +396,7 @@ static void protection(void **state)
 	good(f, "protect", "a", "protect", "none", "protect", "b");
 	assert_int_equal(strv_len(f->s->protect), 1);
 	assert_string_equal(f->s->protect[0], "b");
-	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-		bad(f, BRIG_E_BAD_VALUE, "protect", refused[i]);
+	bad_each(f, BRIG_E_BAD_VALUE, "protect", "/etc", "..", "a/..", "a/../b", ".", "./.", NULL);
 }
 
 static const char *env_of(const struct spec *s, const char *name)
@@ -452,13 +435,9 @@ static void environment(void **state)
 	assert_string_equal(env_of(f->s, "AB"), "4");
 	assert_string_equal(env_of(f->s, "E"), "");
 	assert_string_equal(env_of(f->s, "PATH"), "/x");
-	bad(f, BRIG_E_BAD_VALUE, "env", "BRIG_T_UNSET");
-	bad(f, BRIG_E_BAD_VALUE, "env", "=x");
+	bad_each(f, BRIG_E_BAD_VALUE, "env", "BRIG_T_UNSET", "=x", "A\nB=x", "A\tB=1", " ", NULL);
 	bad(f, BRIG_E_BAD_VALUE, "env", "A B=hidden");
 	assert_null(strstr(f->err.message, "hidden"));
-	bad(f, BRIG_E_BAD_VALUE, "env", "A\nB=hidden");
-	bad(f, BRIG_E_BAD_VALUE, "env", "A\tB=1");
-	bad(f, BRIG_E_BAD_VALUE, "env", " ");
 	unsetenv("BRIG_T_SECRET");
 }
 
@@ -542,30 +521,25 @@ static void limits(void **state)
 	assert_int_equal(f->s->limits.timeout_ms, 0);
 	good(f, "timeout", "0.25");
 	assert_int_equal(f->s->limits.timeout_ms, 250);
-	bad(f, BRIG_E_BAD_VALUE, "memory", "1023K");
-	bad(f, BRIG_E_BAD_VALUE, "memory", "1");
-	bad(f, BRIG_E_BAD_VALUE, "cpus", "0.009");
-	bad(f, BRIG_E_BAD_VALUE, "pids", "1");
-	bad(f, BRIG_E_BAD_VALUE, "tmp-size", "65535");
-	bad(f, BRIG_E_BAD_VALUE, "tmp-size", "0");
+	bad_each(f, BRIG_E_BAD_VALUE, "memory", "1023K", "1", "0.5", NULL);
+	bad_each(f, BRIG_E_BAD_VALUE, "cpus", "0.009", "0.0001", NULL);
+	bad_each(f, BRIG_E_BAD_VALUE, "pids", "1", NULL);
+	bad_each(f, BRIG_E_BAD_VALUE, "tmp-size", "65535", "0", NULL);
 }
 
 static void commands(void **state)
 {
-	static const char *const none[] = { NULL };
-	static const char *const empty[] = { "", NULL };
+	static const char *const argvs[][2] = { { NULL, NULL }, { "", NULL } };
 	struct fixture *f = *state;
 	struct brig_spec *rq = brig_spec_new();
 
-	assert_true(policy_resolve(rq, &f->s, &f->err) < 0);
-	assert_int_equal(f->err.code, BRIG_E_BAD_OPTION);
-	assert_string_equal(f->err.phase, "options");
-	assert_int_equal(brig_spec_set_argv(rq, none, NULL), 0);
-	assert_true(policy_resolve(rq, &f->s, &f->err) < 0);
-	assert_int_equal(f->err.code, BRIG_E_BAD_OPTION);
-	assert_int_equal(brig_spec_set_argv(rq, empty, NULL), 0);
-	assert_true(policy_resolve(rq, &f->s, &f->err) < 0);
-	assert_int_equal(f->err.code, BRIG_E_BAD_OPTION);
+	for (size_t i = 0; i <= ARRAY_LEN(argvs); i++) { /* the first time without any */
+		assert_true(policy_resolve(rq, &f->s, &f->err) < 0);
+		assert_int_equal(f->err.code, BRIG_E_BAD_OPTION);
+		assert_string_equal(f->err.phase, "options");
+		if (i < ARRAY_LEN(argvs))
+			assert_int_equal(brig_spec_set_argv(rq, argvs[i], NULL), 0);
+	}
 	brig_spec_free(rq);
 }
 
@@ -577,11 +551,8 @@ static void seccomp_files(void **state)
 	      "mkfifo fifo");
 	good(f, "seccomp", path_in(f, "ok.json"));
 	assert_non_null(f->s->seccomp);
-	bad(f, BRIG_E_BAD_SECCOMP_PROFILE, "seccomp", path_in(f, "bad.json"));
-	bad(f, BRIG_E_BAD_SECCOMP_PROFILE, "seccomp", path_in(f, "missing.json"));
-	bad(f, BRIG_E_BAD_SECCOMP_PROFILE, "seccomp", path_in(f, "fifo"));
-	bad(f, BRIG_E_BAD_SECCOMP_PROFILE, "seccomp", f->ws);
-	bad(f, BRIG_E_BAD_SECCOMP_PROFILE, "seccomp", "/dev/zero");
+	bad_each(f, BRIG_E_BAD_SECCOMP_PROFILE, "seccomp", "@/bad.json", "@/missing.json",
+		 "@/fifo", "@/ws", "/dev/zero", NULL);
 }
 
 static void identities(void **state)
@@ -589,6 +560,10 @@ static void identities(void **state)
 	struct fixture *f = *state;
 
 	good(f, "name", "x");
+	if (geteuid() == 0 && f->s->nested) {
+		print_message("SKIP: root of a user namespace is not root\n");
+		skip();
+	}
 	if (geteuid() != 0) {
 		assert_false(f->s->as_root || f->s->idmapped);
 		assert_int_equal(f->s->host_uid, geteuid());
