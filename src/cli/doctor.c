@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* brig doctor: what this machine can enforce, and what to do about the rest. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 
 #include "api/json.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -29,6 +31,10 @@ static struct brig_result *trial(const char *require, unsigned *enforced,
 	struct brig_result *res = NULL;
 
 	if (rq && mkdtemp(dir)) {
+		/* As root: somebody's directory, so that the trial is about the
+		 * engine; whether root's own can be shown is a probe of its own. */
+		if (geteuid() == 0 && chown(dir, 65534, 65534) < 0)
+			err_set(err, BRIG_E_SETUP_FAILED, errno, "doctor", "%s", dir);
 		if (brig_spec_set(rq, "workspace", dir, err) == 0 &&
 		    brig_spec_set(rq, "json", "", err) == 0 &&
 		    (!require || brig_spec_set(rq, "require", require, err) == 0) &&
@@ -115,10 +121,14 @@ static void print_json(const struct report *r)
 static void line(bool colour, enum probe_state st, const char *name,
 		 const char *detail, const char *fix)
 {
+	/* details name paths, and paths may hold anything */
+	cleanup_free char *what = str_printable(detail);
+	cleanup_free char *how = str_printable(fix ? fix : "");
+
 	printf("  %s%-8s%s %-20s %s\n", colour ? state_colour[st] : "",
-	       state_word[st], colour ? "\033[0m" : "", name, detail);
-	if (fix && *fix)
-		printf("           %s%s%s\n", colour ? "\033[1m" : "", fix,
+	       state_word[st], colour ? "\033[0m" : "", name, what ? what : "?");
+	if (how && *how)
+		printf("           %s%s%s\n", colour ? "\033[1m" : "", how,
 		       colour ? "\033[0m" : "");
 }
 

@@ -303,12 +303,34 @@ static void probe_cgroups(struct probe_result *out, int *n)
 	cgroup_close(&cg);
 }
 
+/* Root's own workspaces are shown under another id, which not every file system
+ * can do. */
+static void probe_idmap(struct probe_result *out, int *n)
+{
+	char here[256];
+	int why;
+
+	if (geteuid() != 0 || !getcwd(here, sizeof here))
+		return;
+	struct probe_result *r = add(out, n, "id-mapped mounts", 0, 0);
+	if (root_idmap_works(here, &why)) {
+		snprintf(r->detail, sizeof r->detail, "work for %s", here);
+		return;
+	}
+	r->state = PROBE_DEGRADED;
+	snprintf(r->detail, sizeof r->detail, "not for %s: %s", here, strerror(-why));
+	snprintf(r->fix, sizeof r->fix,
+		 "a workspace there that belongs to root is refused: give it to an "
+		 "ordinary user (chown), or run brig as one");
+}
+
 int probe_native(struct probe_result out[PROBE_MAX])
 {
 	int n = 0;
 
 	probe_kernel(out, &n);
 	probe_namespaces(out, &n);
+	probe_idmap(out, &n);
 	probe_filters(out, &n);
 	probe_cgroups(out, &n);
 	return n;

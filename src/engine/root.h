@@ -29,11 +29,15 @@ int root_prepare(struct root *r, const struct plan *plan);
 void root_release(struct root *r);
 
 /*
- * Before clone, only when host root runs brig and the workspace belongs to
- * root: makes id-mapped detached mounts of the caller's binds, because inside
+ * Before clone, only when host root runs brig: opens the caller's binds as
+ * detached mounts, id-mapped when the workspace belongs to root, because inside
  * nobody has root's id.  0 or -errno with err.
  */
-int root_prepare_idmapped(struct root *r, struct brig_error *err);
+int root_prepare_callers(struct root *r, struct brig_error *err);
+
+/* True when the file system at path can be shown under other ids.  -errno in
+ * *why (negative) otherwise. */
+bool root_idmap_works(const char *path, int *why);
 
 /* Inside: builds the tree and attaches it; the old root is still there.
  * -errno with r->what and r->code. */

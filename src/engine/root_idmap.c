@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Id-mapped mounts, for one case: host root runs brig on a workspace that
- * belongs to root.  The command never holds root's id, so the workspace is
+ * What host root does before it gives up its id.  The caller's sources are
+ * opened as root, because the id the builder takes may not enter the directories
+ * above them.  And id-mapped mounts, for one case: the workspace belongs to root.  The command never holds root's id, so the workspace is
  * shown through a mount that maps its owner to the sandbox's id and back.
  * What the command writes belongs to the owner on disk; set-id bits cannot be
  * set by it (the filter refuses them, under a caller's own profile the floor
@@ -23,6 +24,13 @@
 #include "engine/diagnose.h"
 #include "engine/root.h"
 
+/* The id map in use: binds of one owner share it. */
+struct map {
+	int userns;
+	uid_t uid;
+	gid_t gid;
+};
+
 static int hold_namespace(void *arg)
 {
 	(void)arg;
@@ -42,7 +50,7 @@ static int write_map(pid_t pid, const char *file, unsigned disk, unsigned host)
 }
 
 /* A user namespace whose only content is the map disk id → sandbox id. */
-static int map_namespace(const struct spec *s, uid_t uid, gid_t gid)
+static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid)
 {
 	static char stack[4096] __attribute__((aligned(16)));
 	char path[48];
@@ -51,9 +59,9 @@ static int map_namespace(const struct spec *s, uid_t uid, gid_t gid)
 			  CLONE_NEWUSER | CLONE_VM | SIGCHLD, NULL);
 	if (pid < 0)
 		return -errno;
-	int r = write_map(pid, "uid_map", uid, s->host_uid);
+	int r = write_map(pid, "uid_map", uid, to_uid);
 	if (r == 0)
-		r = write_map(pid, "gid_map", gid, s->host_gid);
+		r = write_map(pid, "gid_map", gid, to_gid);
 	if (r == 0) {
 		snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
 		r = open(path, O_RDONLY | O_CLOEXEC);
@@ -66,19 +74,23 @@ static int map_namespace(const struct spec *s, uid_t uid, gid_t gid)
 	return r;
 }
 
-static int idmapped_tree(const struct spec_bind *b, int userns)
+/* A detached tree of a caller's source; with a user namespace, id-mapped. */
+static int caller_tree(const struct spec_bind *b, int userns)
 {
 	cleanup_close int fd = sys_open_tree(AT_FDCWD, b->src,
-					 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
-						 AT_SYMLINK_NOFOLLOW | AT_RECURSIVE);
+					     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+						     AT_SYMLINK_NOFOLLOW | AT_RECURSIVE);
 	if (fd < 0)
 		return -errno;
 	struct mnt_attr a = {
-		.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+		.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
 			    (b->writable ? 0 : MOUNT_ATTR_RDONLY),
 		.propagation = MS_PRIVATE,
-		.userns_fd = (unsigned)userns,
 	};
+	if (userns >= 0) {
+		a.attr_set |= MOUNT_ATTR_IDMAP;
+		a.userns_fd = (unsigned)userns;
+	}
 	if (sys_mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof a) < 0)
 		return -errno;
 	return take_fd(&fd);
@@ -96,43 +108,69 @@ static int refuse(const struct spec_bind *b, int e, struct brig_error *err)
 	return -e;
 }
 
-int root_prepare_idmapped(struct root *r, struct brig_error *err)
+bool root_idmap_works(const char *path, int *why)
 {
-	const struct spec *s = r->plan->spec;
-	const struct spec_bind *ws = &s->workspace;
+	const struct spec_bind b = { .src = (char *)path, .writable = true };
+	cleanup_close int userns = map_namespace(0, 0, 65534, 65534);
+	cleanup_close int tree = userns < 0 ? userns : caller_tree(&b, userns);
 
-	if (!s->idmapped)
-		return 0;
-	if (r->api == ROOT_API_CLASSIC)
-		return refuse(ws, ENOSYS, err);
-	cleanup_close int userns = -1;
-	uid_t uid = 0;
-	gid_t gid = 0;
-	for (size_t i = 0; i < r->plan->n_ops; i++) {
-		const struct plan_op *op = &r->plan->ops[i];
-		const struct spec_bind *b = op->bind;
-		if (!b)
-			continue;
-		if (userns < 0 || uid != b->owner_uid || gid != b->owner_gid) {
-			fd_close(&userns);
-			uid = b->owner_uid;
-			gid = b->owner_gid;
-			userns = map_namespace(s, uid, gid);
-			if (userns < 0) {
-				return diagnose_userns(-userns, err);
-			}
-		}
-		int tree = idmapped_tree(b, userns);
+	*why = tree < 0 ? tree : 0;
+	return tree >= 0;
+}
+
+/* The tree for one bind; a new map namespace only when the owner changes. */
+static int prepare_one(struct root *r, size_t i, struct map *m,
+		       struct brig_error *err)
+{
+	const struct plan_op *op = &r->plan->ops[i];
+	const struct spec_bind *b = op->bind;
+	const struct spec *s = r->plan->spec;
+
+	if (s->idmapped &&
+	    (m->userns < 0 || m->uid != b->owner_uid || m->gid != b->owner_gid)) {
+		fd_close(&m->userns);
+		m->uid = b->owner_uid;
+		m->gid = b->owner_gid;
+		int ns = map_namespace(m->uid, m->gid, s->host_uid, s->host_gid);
+		if (ns < 0)
+			return diagnose_userns(-ns, err);
+		m->userns = ns;
+	}
+	int tree = caller_tree(b, m->userns);
+	if (tree < 0 && m->userns >= 0) {
+		if (b->writable || b == &s->workspace)
+			return refuse(b, -tree, err);
 		/* A read-only tree on a file system without id maps is shown as
 		 * it is: the command then reads what everybody may read. */
-		if (tree < 0 && (b->writable || b == ws))
-			return refuse(b, -tree, err);
-		if (tree < 0)
-			continue;
-		r->slots[i] = tree;
-		if (root_check_identity(r, op, tree) < 0)
-			return err_set(err, BRIG_E_SOURCE_CHANGED, ESTALE, "idmap",
-				       "%.200s", b->src);
+		tree = caller_tree(b, -1);
+	}
+	if (tree < 0) {
+		err_set(err, BRIG_E_MOUNT_FAILED, -tree, "mount", "%.200s", b->src);
+		diagnose_fix(err);
+		return tree;
+	}
+	r->slots[i] = tree;
+	if (root_check_identity(r, op, tree) < 0) {
+		err_set(err, BRIG_E_SOURCE_CHANGED, ESTALE, "mount", "%.200s", b->src);
+		diagnose_fix(err);
+		return -ESTALE;
 	}
 	return 0;
+}
+
+int root_prepare_callers(struct root *r, struct brig_error *err)
+{
+	const struct spec *s = r->plan->spec;
+	struct map m = { .userns = -1 };
+	int e = 0;
+
+	if (!s->as_root)
+		return 0;
+	if (r->api == ROOT_API_CLASSIC)
+		return s->idmapped ? refuse(&s->workspace, ENOSYS, err) : 0;
+	for (size_t i = 0; i < r->plan->n_ops && e == 0; i++)
+		if (r->plan->ops[i].bind)
+			e = prepare_one(r, i, &m, err);
+	fd_close(&m.userns);
+	return e;
 }

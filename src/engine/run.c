@@ -320,7 +320,7 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 		if (e < 0)
 			return e;
 	}
-	e = root_prepare_idmapped(&l->root, err);
+	e = root_prepare_callers(&l->root, err);
 	if (e < 0)
 		return e;
 	return make_channels(r, err);

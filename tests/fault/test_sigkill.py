@@ -11,10 +11,11 @@ import signal
 import subprocess
 import termios
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fault import mounts, support, wait_until
+from fault import Scene, mounts, run_scene, support, wait_until
 
 KILLS = int(os.environ.get("BRIG_KILLS", "1000"))  # per user
 SPREAD = 0.006
@@ -83,6 +84,40 @@ def test_sigkill_at_any_instant(who, quarantine):
     if KILLS >= 500:
         for x in ("prepares", "builds", "command runs"):
             assert got[x] >= KILLS // 100, "the instants do not cover %r: %s" % (x, got)
+
+
+# -- at every call, not only at any instant ----------------------------------------
+
+def test_sigkill_at_every_call(who, inject, quarantine):
+    """The supervisor is held at each of its system calls in turn, while the
+    others (the command, when it is released) go on without it; then killed."""
+    def one(name, fault):
+        scene = Scene(who, name)
+        report = scene.dir / "report"
+        out = run_scene(scene, [inject, "-o", report, "-t", 20, *(["-f", fault] if fault else ["-l"]), "--"], timeout=40)
+        lines = report.read_text().splitlines()
+        scene.clear()
+        return lines, out
+
+    lines, out = one("list", None)
+    assert out.ran and not out.problems(), out
+    calls = [x.split()[1:4] for x in lines if x.startswith("call supervisor ")]
+    todo = [":".join([*c, "KILL"]) for c in calls if c[1] not in ("exit_group", "exit")]
+    # the C library's start and reading the command line: one is like another
+    bad, ran, begin = [], 0, time.monotonic()
+    with ThreadPoolExecutor(4) as pool:
+        for fault, (lines, out) in zip(todo, pool.map(lambda x: one("k%d" % x[0], x[1]), enumerate(todo))):
+            ran += out.ran
+            left = [x for x in lines if x.startswith(("left", "hang"))]
+            wrong = left + out.violations + [] if "end signal 9" in lines else left + ["not killed: %s" % lines[-1:]]
+            if wrong and not (wrong[0].startswith("not killed") and not any(x.startswith("hit") for x in lines)):
+                bad.append("%s (command %s): %s" % (fault, "ran" if out.ran else "never ran", wrong))
+    print("\n%s: killed at each of %d calls, at %d of them the command had run, %.0f s" % (
+        who.name, len(todo), ran, time.monotonic() - begin))
+    groups = quarantine.brig_groups()
+    if groups:
+        bad.append("control groups: %s" % groups)
+    assert not bad, "%d of %d:\n%s" % (len(bad), len(todo), "\n".join(bad))
 
 
 # -- a command that has planted a protected file -----------------------------------

@@ -48,11 +48,12 @@ END
 
 # libFuzzer is blind without counters in the library under test as well.
 c_args="-fsanitize=fuzzer-no-link -fsanitize-coverage-ignorelist=$here/no-coverage.txt"
-again=
-[ -f "$build/build.ninja" ] && again=--reconfigure
-CC=$clang meson setup $again "$build" "$top" -Dfuzz=true -Db_lundef=false \
-	-Db_sanitize=address,undefined "-Dc_args=$c_args" >"$work/log" ||
-	{ cat "$work/log" >&2; exit 1; }
+if ! grep -q fuzzer-no-link "$build/build.ninja" 2>/dev/null; then
+	rm -rf -- "$build"
+	CC=$clang meson setup "$build" "$top" -Dfuzz=true -Db_lundef=false \
+		-Db_sanitize=address,undefined "-Dc_args=$c_args" >"$work/log" ||
+		{ cat "$work/log" >&2; exit 1; }
+fi
 set --
 for source in "$here"/fuzz_*.c; do
 	name=$(basename -- "$source" .c)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inject [-o FILE] [-l] [-t SECONDS] [-f ROLE:CALL:N:ERRNO] -- BRIG run ...
+ * inject [-o FILE] [-l] [-t SECONDS] [-f ROLE:CALL:N:ERRNO|KILL] -- BRIG run ...
  *
  * Traces every process brig makes and fails the Nth CALL of the process with
- * this ROLE.  strace can fail a call too, but counts in each process alone, so
+ * this ROLE; with KILL the process is held there for a moment, in which the
+ * others get as far as they can without it, and killed.  strace can fail a call too, but counts in each process alone, so
  * one number hits several of them at once, and the command as well; here one
  * call of one process is hit and nothing else.
  *
@@ -13,7 +14,7 @@
  *
  * The report (FILE, default standard error), one line each:
  *   call ROLE NAME N            with -l, every call in order, as it is entered
- *   hit ROLE NAME N             the call was failed
+ *   hit ROLE NAME N             the call was failed, or the process held
  *   started                     the job's execve succeeded
  *   end exit|signal NUMBER      how the supervisor ended
  *   left ROLE PID               alive 5 s after the supervisor's end (killed then)
@@ -40,7 +41,7 @@
 
 #include "callnames.h"
 
-enum { PROCS = 64, CALLS = 512, EXIT_SELF = 99, LINGER_MS = 5000 };
+enum { PROCS = 64, CALLS = 512, EXIT_SELF = 99, LINGER_MS = 5000, HOLD_MS = 30 };
 
 enum role { SUPERVISOR, CUSTODIAN, BUILDER, INIT, NETMAKER, JOB, IDHOLDER, OTHER, ROLES };
 static const char *const role_names[ROLES] = {
@@ -67,6 +68,9 @@ static enum role want_role = ROLES;
 static long want_call = -1;
 static unsigned want_n;
 static int want_errno;
+static bool want_kill;
+static pid_t held; /* stopped until held_until, then killed */
+static uint64_t held_until;
 static pid_t supervisor;
 static int job_pidfd = -1;
 static pid_t job_pid;
@@ -197,8 +201,13 @@ static void on_syscall(struct proc *p)
 			fprintf(report, "call %s %s %u\n", role_names[p->role],
 				shown(p->nr), p->n);
 		if (p->role == want_role && p->nr == want_call && p->n == want_n) {
-			p->failing = true;
-			replace_call(p);
+			if (want_kill) {
+				held = p->pid;
+				held_until = now_ms() + HOLD_MS;
+			} else {
+				p->failing = true;
+				replace_call(p);
+			}
 			fprintf(report, "hit %s %s %u\n", role_names[p->role],
 				shown(p->nr), p->n);
 		}
@@ -270,7 +279,8 @@ static void on_stop(struct proc *p, int status)
 
 	if (sig == (SIGTRAP | 0x80)) {
 		on_syscall(p);
-		resume(p, 0);
+		if (p->pid != held)
+			resume(p, 0);
 		return;
 	}
 	switch (event) {
@@ -367,6 +377,10 @@ static int loop(unsigned seconds)
 			return 0;
 		if (pid < 0 && errno == ECHILD)
 			usleep(2000);
+		if (held && tick && now_ms() >= held_until) {
+			kill(held, SIGKILL);
+			held = 0;
+		}
 		if ((pid < 0 || tick) && now_ms() > deadline) {
 			tick = 0;
 			if (hang)
@@ -407,10 +421,11 @@ static void parse_fault(char *spec)
 				want_role = (enum role)i;
 		want_call = call_number(part[1]);
 		want_n = (unsigned)atoi(part[2]);
-		want_errno = errno_number(part[3]);
+		want_kill = strcmp(part[3], "KILL") == 0;
+		want_errno = want_kill ? 0 : errno_number(part[3]);
 	}
 	if (n != 4 || want_role == ROLES || want_call < 0 || !want_n || want_errno < 0) {
-		fprintf(stderr, "inject: -f ROLE:CALL:N:ERRNO\n");
+		fprintf(stderr, "inject: -f ROLE:CALL:N:ERRNO|KILL\n");
 		_exit(EXIT_SELF);
 	}
 }
@@ -434,12 +449,12 @@ int main(int argc, char **argv)
 			return EXIT_SELF;
 	}
 	if (optind >= argc || !report) {
-		fprintf(stderr, "usage: inject [-o FILE] [-l] [-t S] [-f ROLE:CALL:N:ERRNO] -- COMMAND...\n");
+		fprintf(stderr, "usage: inject [-o FILE] [-l] [-t S] [-f ROLE:CALL:N:ERRNO|KILL] -- COMMAND...\n");
 		return EXIT_SELF;
 	}
 	struct sigaction sa = { .sa_handler = on_alarm };
 	sigaction(SIGALRM, &sa, NULL);
-	struct itimerval it = { { 0, 100000 }, { 0, 100000 } };
+	struct itimerval it = { { 0, want_kill ? 5000 : 100000 }, { 0, 5000 } };
 	start(argv + optind);
 	setitimer(ITIMER_REAL, &it, NULL);
 	int r = loop(seconds);

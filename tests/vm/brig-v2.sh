@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+# Runs inside tests/vm/run-v2.sh: brig itself on an older kernel (6.1) with
+# version 2 control groups: as root, and as an ordinary user with a delegated
+# group.
+# shellcheck shell=sh
+cg=/sys/fs/cgroup
+failed=0
+
+bad() {
+	echo "FAILED: $*"
+	failed=$((failed + 1))
+}
+
+expect() { # code, what, then a command; its output stays in /tmp/out
+	want=$1
+	what=$2
+	shift 2
+	echo "== $what"
+	"$@" >/tmp/out 2>&1
+	got=$?
+	cut -c 1-900 /tmp/out
+	[ "$got" -eq "$want" ] || bad "exit $got, not $want: $what"
+}
+
+says() {
+	grep -q -- "$1" /tmp/out || bad "nothing said about: $1"
+}
+
+none_left() {
+	left=$(find $cg -name 'brig-*')
+	[ -z "$left" ] || bad "groups left: $left"
+}
+
+runs() { # a process with this command line
+	ps -o args | grep -v grep | grep -q "$1"
+}
+
+as_user() {
+	su user -s /bin/sh -c "cd /work-user && $*"
+}
+
+uname -r
+mkdir -p /work-root /work-user
+chown 1000:1000 /work-user
+chmod 755 /work-root /work-user
+cd /work-root || exit 1
+
+expect 0 'doctor, as root' brig doctor
+says 'control group version 2'
+says 'limited  id-mapped mounts'
+
+# The root here is a tmpfs, which this kernel cannot show under another id: a
+# workspace that belongs to root is refused, not run with root's id.
+expect 125 'root, workspace of root, no id maps' brig run -- true
+says IDMAP_DENIED
+
+all='"enforced":\["user","mount","pid","net","ipc","uts","cgroup","caps","no_new_privs","seccomp","landlock","memory","pids","cpu"\]'
+expect 3 'root, workspace of uid 1000' \
+	brig run --workspace /work-user --json -- sh -c 'id; exit 3'
+says "$all"
+says 'uid=1000'
+none_left
+
+expect 137 'memory limit, as root' brig run --workspace /work-user --memory 24M \
+	--json -- sh -c 'dd if=/dev/zero of=/dev/null bs=200M count=1'
+says '"oom":true'
+none_left
+
+expect 0 'process limit, counted' brig run --workspace /work-user --pids 8 --json -- \
+	sh -c 'sh -c "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1 & done" 2>/dev/null; exit 0'
+says '"kind":"pids"'
+none_left
+
+expect 124 'deadline' brig run --workspace /work-user --timeout 1 -- \
+	sh -c 'setsid sleep 1000 & trap "" TERM; sleep 1000'
+none_left
+runs 'sleep 1000' && bad 'a process survived'
+
+# an ordinary user: refused without delegation, enforced with it
+mkdir $cg/session
+echo $$ >$cg/session/cgroup.procs
+expect 125 'a limit asked for without delegation' \
+	as_user brig run --memory 24M -- true
+says LIMIT_UNENFORCEABLE
+expect 0 'default limits without delegation' as_user brig run --json -- true
+says '"missing":\["memory","cpu"\]'
+echo $$ >$cg/cgroup.procs
+
+mkdir $cg/mine
+chown 1000:1000 $cg/mine $cg/mine/cgroup.procs $cg/mine/cgroup.threads \
+	$cg/mine/cgroup.subtree_control
+expect 0 'uid 1000, alone in a delegated group' sh -c "echo 0 >$cg/mine/cgroup.procs
+	exec su user -s /bin/sh -c 'cd /work-user && exec brig run --json --memory 32M --cpus 0.5 -- cat /proc/self/cgroup'"
+says "$all"
+none_left
+
+expect 0 'doctor, as uid 1000' as_user brig doctor
+
+# what holds inside, on this kernel
+cp /usr/bin/probe /work-user/probe
+expect 0 'every check that needs no argument' as_user brig run -- ./probe all
+
+# killed supervisors leave nothing
+i=0
+while [ $i -lt 40 ]; do
+	brig run --workspace /work-user -- sleep 4711 &
+	pid=$!
+	usleep $((i * 4000))
+	kill -9 $pid 2>/dev/null
+	wait $pid 2>/dev/null
+	i=$((i + 1))
+done
+sleep 2
+runs 'sleep 4711' && bad 'a killed supervisor left its command'
+none_left
+
+[ $failed -eq 0 ] && echo 'all as expected'
+exit $failed
