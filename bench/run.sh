@@ -5,14 +5,14 @@
 #   bench/run.sh >bench/results.md
 #
 # Environment: BRIG (build/brig), BENCH (build/bench/bench, else compiled here),
-# FILTER (raw sock_filter array for "bwrap+seccomp"), ROUNDS, PACED_ROUNDS,
+# FILTER (raw sock_filter array for "bwrap+seccomp", build/bench/default.bpf), ROUNDS, PACED_ROUNDS,
 # PACE (ms), BINDS, BENCH_USER (brigtest).
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 brig=${BRIG:-$top/build/brig}
 bench=${BENCH:-$top/build/bench/bench}
-filter=${FILTER:-}
+filter=${FILTER:-$top/build/bench/default.bpf}
 rounds=${ROUNDS:-300}
 paced_rounds=${PACED_ROUNDS:-60}
 pace=${PACE:-100}
@@ -40,7 +40,7 @@ else
 	echo "run.sh: $brig is not there; comparing bare and bwrap only" >&2
 	brig=none
 fi
-if [ -n "$filter" ]; then
+if [ -f "$filter" ]; then
 	cp "$filter" "$dir/filter"
 	chmod 644 "$dir/filter"
 fi
@@ -63,7 +63,7 @@ as() {
 measure() {
 	who=$1
 	label=$2
-	if [ -n "$filter" ]; then
+	if [ -f "$dir/filter" ]; then
 		set -- --filter "$dir/filter"
 	else
 		set --

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gen-seccomp ARCH: compiles the default filters when brig is built and
- * prints them as C.  Runs on the build machine; ARCH is what brig is being
+ * gen-seccomp ARCH [raw]: compiles the default filters when brig is built and
+ * prints them as C, or the plain one as the kernel takes it.  Runs on the build machine; ARCH is what brig is being
  * built for ("x86_64", "aarch64").  A name that the table does not know, and
  * a call of the table without a verdict, end the build here.
  */
@@ -56,9 +56,24 @@ static int print_filter(const char *which, enum seccomp_arch arch,
 	return 0;
 }
 
+/* For programs that load a filter from a file, bubblewrap in the benchmark. */
+static int write_raw(enum seccomp_arch arch, struct seccomp_default_policy *policy)
+{
+	const char *problem = "", *name = "";
+	struct sock_filter *insns = NULL;
+	unsigned short len = 0;
+
+	if (build("default_plain", arch, policy, &problem, &name) < 0 ||
+	    seccomp_bpf_compile(&policy->policy, &insns, &len) < 0)
+		return 1;
+	size_t n = fwrite(insns, sizeof *insns, len, stdout);
+	free(insns);
+	return n != len || fflush(stdout) != 0;
+}
+
 int main(int argc, char **argv)
 {
-	enum seccomp_arch arch = argc == 2 ? seccomp_table_arch(argv[1]) :
+	enum seccomp_arch arch = argc == 2 || argc == 3 ? seccomp_table_arch(argv[1]) :
 					     SECCOMP_ARCH_COUNT;
 	if (arch == SECCOMP_ARCH_COUNT) {
 		fprintf(stderr, "usage: gen-seccomp x86_64|aarch64\n");
@@ -67,6 +82,11 @@ int main(int argc, char **argv)
 	struct seccomp_default_policy *policy = calloc(1, sizeof *policy);
 	if (!policy)
 		return 1;
+	if (argc == 3 && strcmp(argv[2], "raw") == 0) {
+		int raw = write_raw(arch, policy);
+		free(policy);
+		return raw;
+	}
 
 	printf("/* Made by tools/gen-seccomp for %s from"
 	       " src/engine/seccomp_default.c. */\n", argv[1]);
