@@ -148,7 +148,8 @@ def stage_lint(count, args):
                    "tools/codespell.txt", *text], quiet=True)
     count.check(code == 0, "codespell")
     scripts = [f for f in sources("*.sh")] + [".ci/run"]
-    code, _ = run(["shellcheck", "-x", *scripts], quiet=True)
+    # SC2317, "unreachable": functions are called by name, through "$@"
+    code, _ = run(["shellcheck", "-x", "-e", "SC2317", *scripts], quiet=True)
     count.check(code == 0, "shellcheck")
     missing = [f for f in sources("*.[ch]") + scripts
                if "SPDX-License-Identifier" not in open(os.path.join(ROOT, f)).read(400)]

@@ -327,8 +327,9 @@ char *explain_for_model(const struct plan *p)
 			 s->loopback ? "; servers you start yourself on 127.0.0.1 work" :
 				       "");
 	if (s->limits.timeout_ms)
-		buf_addf(&b, "- A call is stopped after %g seconds.\n",
-			 (double)s->limits.timeout_ms / 1000);
+		buf_addf(&b, "- A call is stopped after %" PRIu64 ".%03" PRIu64
+			     " seconds.\n",
+			 s->limits.timeout_ms / 1000, s->limits.timeout_ms % 1000);
 	if (s->limits.memory)
 		buf_addf(&b, "- Use at most %s of memory.\n",
 			 size_text(s->limits.memory, mem));
@@ -337,6 +338,8 @@ char *explain_for_model(const struct plan *p)
 			 s->limits.pids);
 	buf_adds(&b, "- You are not root and cannot become root, mount, or make "
 		     "namespaces.\n");
+	if (!s->protect || !s->protect[0])
+		return buf_take(&b, NULL);
 	buf_adds(&b, "- Do not create or change these in the workspace (it is "
 		     "prevented or undone):");
 	bool first = true;

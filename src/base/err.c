@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+
 static const char *const code_names[] = {
 #define X(name, text) #name,
 	BRIG_ERROR_CODES(X)
@@ -29,13 +31,16 @@ int err_set(struct brig_error *e, enum brig_code code, int errnum,
 	*e = (struct brig_error){ .code = code, .errnum = errnum };
 	snprintf(e->phase, sizeof e->phase, "%s", phase);
 
+	char text[sizeof e->message];
 	va_list ap;
 	va_start(ap, fmt);
-	int n = vsnprintf(e->message, sizeof e->message, fmt, ap);
+	int n = vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	if (errnum && n >= 0 && (size_t)n < sizeof e->message)
-		snprintf(e->message + n, sizeof e->message - (size_t)n, ": %s",
-			 strerror(errnum));
+	if (errnum && n >= 0 && (size_t)n < sizeof text)
+		snprintf(text + n, sizeof text - (size_t)n, ": %s", strerror(errnum));
+	/* Names and values are whatever somebody chose: one plain line of them
+	 * reaches a terminal, a log or JSON. */
+	str_clean(text, e->message, sizeof e->message);
 	return ret;
 }
 
@@ -43,8 +48,10 @@ void err_fix(struct brig_error *e, const char *fmt, ...)
 {
 	if (!e)
 		return;
+	char text[sizeof e->fix];
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(e->fix, sizeof e->fix, fmt, ap);
+	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
+	str_clean(text, e->fix, sizeof e->fix);
 }

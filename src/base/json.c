@@ -191,8 +191,17 @@ void jw_uint(struct json *j, uint64_t v)
 
 void jw_fixed(struct json *j, double v, int decimals)
 {
+	/* not printf: the application's locale may write a comma */
+	uint64_t scale = 1;
+	for (int i = 0; i < decimals; i++)
+		scale *= 10;
+	bool negative = v < 0;
+	uint64_t n = (uint64_t)((negative ? -v : v) * (double)scale + 0.5);
+
 	before_value(j);
-	buf_addf(j->out, "%.*f", decimals, v);
+	buf_addf(j->out, "%s%" PRIu64, negative ? "-" : "", n / scale);
+	if (decimals > 0)
+		buf_addf(j->out, ".%0*" PRIu64, decimals, n % scale);
 }
 
 void jw_bool(struct json *j, bool v)

@@ -208,20 +208,58 @@ bool path_is_under(const char *path, const char *dir)
 	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
 }
 
+/* Length of the well-formed, harmless UTF-8 sequence at p, or 0: controls (C0,
+ * DEL and the C1 range, which terminals obey too) are not harmless. */
+static size_t harmless(const char *p)
+{
+	unsigned char c = (unsigned char)*p;
+
+	if (c < 0x80)
+		return c >= 0x20 && c != 0x7f;
+	for (size_t n = 2; n <= 4; n++) {
+		if (((unsigned char)p[n - 1] & 0xc0) != 0x80)
+			return 0;
+		if (utf8_valid(p, n))
+			return c == 0xc2 && (unsigned char)p[1] < 0xa0 ? 0 : n;
+	}
+	return 0;
+}
+
 char *str_printable(const char *s)
 {
 	struct buf b = { 0 };
-	size_t len = strlen(s);
-	bool utf8 = utf8_valid(s, len);
 
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)s[i];
-		/* C1 controls arrive as 0xc2 0x80..0x9f in UTF-8 */
-		bool c1 = utf8 && c == 0xc2 && (unsigned char)s[i + 1] < 0xa0;
-		if (c < 0x20 || c == 0x7f || c1 || (!utf8 && c >= 0x80))
-			buf_addf(&b, "\\x%02x", c);
+	while (*s) {
+		size_t n = harmless(s);
+		if (n)
+			buf_add(&b, s, n);
 		else
-			buf_addc(&b, (char)c);
+			buf_addf(&b, "\\x%02x", (unsigned char)*s);
+		s += n ? n : 1;
 	}
 	return buf_take(&b, NULL);
+}
+
+void str_clean(const char *s, char *out, size_t cap)
+{
+	static const char hex[] = "0123456789abcdef";
+	size_t at = 0;
+
+	while (*s) {
+		size_t n = harmless(s);
+		unsigned char c = (unsigned char)*s;
+		if (at + (n ? n : 4) >= cap)
+			break; /* cut between characters, never inside one */
+		if (n) {
+			memcpy(out + at, s, n);
+			at += n;
+			s += n;
+			continue;
+		}
+		const char esc[4] = { '\\', 'x', hex[c >> 4], hex[c & 15] };
+		memcpy(out + at, esc, sizeof esc);
+		at += sizeof esc;
+		s++;
+	}
+	out[at] = '\0';
 }

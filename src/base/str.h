@@ -44,4 +44,7 @@ bool path_is_under(const char *path, const char *dir);
  * \xNN, so that a hostile name cannot drive the terminal.  Fresh memory. */
 char *str_printable(const char *s);
 
+/* The same into a buffer, cut between characters when it does not fit. */
+void str_clean(const char *s, char *out, size_t cap);
+
 #endif

@@ -29,6 +29,15 @@ const char *plan_op_name(enum op_kind kind)
 	return (unsigned)kind < ARRAY_LEN(names) ? names[kind] : "?";
 }
 
+static bool is_place(enum op_kind kind);
+static void remember(struct planner *pl, size_t i);
+
+/* A tree of the host, or one whose content the kernel makes. */
+static bool covers(enum op_kind kind)
+{
+	return kind == OP_BIND || kind == OP_PROC || kind == OP_DEVPTS;
+}
+
 struct plan_op *plan_add(struct planner *pl, enum op_kind kind, const char *dst,
 			 unsigned flags)
 {
@@ -54,21 +63,66 @@ struct plan_op *plan_add(struct planner *pl, enum op_kind kind, const char *dst,
 		return NULL;
 	}
 	p->n_ops++;
-	return op;
+	if (is_place(kind))
+		remember(pl, p->n_ops - 1);
+	return &p->ops[p->n_ops - 1];
 }
 
-static bool covers(enum op_kind kind)
+
+/* Whether something can be mounted or made below what this operation makes. */
+static bool is_place(enum op_kind kind)
 {
-	return kind == OP_BIND || kind == OP_PROC || kind == OP_DEVPTS;
+	return kind == OP_DIR || kind == OP_SCRATCH || covers(kind);
 }
 
-/* Linear in the number of operations that matter: called once per bind with a
- * few components each, and it looks for directories brig made, of which there
- * are few.  Binds of a caller usually share parents; the search runs backwards
- * so that it finds them first. */
+static size_t slot_of(const struct planner *pl, const char *path, size_t len)
+{
+	uint64_t h = 14695981039346656037u; /* FNV-1a */
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ (unsigned char)path[i]) * 1099511628211u;
+	size_t at = (size_t)(h ^ h >> 32) & (pl->cap_places - 1);
+	for (;; at = (at + 1) & (pl->cap_places - 1)) {
+		uint32_t op = pl->places[at];
+		if (!op)
+			return at;
+		const char *dst = pl->p->ops[op - 1].dst;
+		if (strncmp(dst, path, len) == 0 && dst[len] == '\0')
+			return at;
+	}
+}
+
+/* Remembers operation i as a place; the latest at a path is the one on top. */
+static void remember(struct planner *pl, size_t i)
+{
+	if (pl->failed)
+		return;
+	if (2 * pl->n_places >= pl->cap_places) {
+		size_t cap = pl->cap_places ? 2 * pl->cap_places : 256;
+		uint32_t *old = pl->places;
+		size_t n = pl->cap_places;
+		pl->places = calloc(cap, sizeof *pl->places);
+		if (!pl->places) {
+			pl->places = old;
+			pl->failed = true;
+			return;
+		}
+		pl->cap_places = cap;
+		for (size_t k = 0; k < n; k++) {
+			const char *dst = old[k] ? pl->p->ops[old[k] - 1].dst : NULL;
+			if (dst)
+				pl->places[slot_of(pl, dst, strlen(dst))] = old[k];
+		}
+		free(old);
+	}
+	const char *dst = pl->p->ops[i].dst;
+	size_t at = slot_of(pl, dst, strlen(dst));
+	pl->n_places += pl->places[at] == 0;
+	pl->places[at] = (uint32_t)i + 1;
+}
+
 bool plan_parents(struct planner *pl, const char *dst)
 {
-	struct plan *p = pl->p;
 	char part[PATH_MAX];
 	size_t len = strlen(dst), from = 0;
 
@@ -76,19 +130,21 @@ bool plan_parents(struct planner *pl, const char *dst)
 		pl->failed = true;
 		return false;
 	}
-	/* the deepest place that exists already */
-	for (size_t i = p->n_ops; i-- > 0;) {
-		const struct plan_op *op = &p->ops[i];
-		if (op->kind == OP_SYMLINK || op->kind == OP_FILE ||
-		    op->kind == OP_MASK || op->kind == OP_RO || op->kind == OP_PIN)
+	/* Upwards to the deepest place that exists.  A tree of the host further
+	 * up that came later has covered it. */
+	uint32_t found = 0;
+	for (size_t i = len; i-- > 1 && pl->cap_places;) {
+		if (dst[i] != '/')
 			continue;
-		size_t n = strlen(op->dst);
-		if (n <= from || n >= len || !path_is_under(dst, op->dst))
-			continue;
-		from = n;
-		if (covers(op->kind))
+		uint32_t op = pl->places[slot_of(pl, dst, i)];
+		if (op > found && covers(pl->p->ops[op - 1].kind))
 			return false;
+		if (op && !found) {
+			found = op;
+			from = i;
+		}
 	}
+	/* and down again, making what is missing */
 	for (size_t i = from + 1; i < len; i++) {
 		if (dst[i] != '/')
 			continue;
@@ -198,8 +254,18 @@ static int by_dst(const void *a, const void *b)
 static void plan_placed(struct planner *pl)
 {
 	const struct spec *s = pl->p->spec;
+	/* /var/tmp is a link to /tmp, unless something has to appear below it */
+	bool var_tmp = path_is_under(s->workspace.dst, "/var/tmp");
+	for (size_t i = 0; i < s->n_binds; i++)
+		var_tmp = var_tmp || path_is_under(s->binds[i].dst, "/var/tmp");
+	if (!var_tmp) {
+		struct plan_op *op = plan_add(pl, OP_SYMLINK, "/var/tmp", 0);
+		if (op && !(op->text = strdup("../tmp")))
+			pl->failed = true;
+	}
 	const struct placed fixed[] = {
 		{ "/tmp", NULL, "tmp", 01777 },
+		{ var_tmp ? "/var/tmp" : "/tmp", NULL, "var-tmp", 01777 },
 		{ "/dev/shm", NULL, "shm", 01777 },
 		{ s->home, NULL, "home", 0700 },
 		{ s->workspace.dst, &s->workspace, NULL, 0 },
@@ -216,7 +282,8 @@ static void plan_placed(struct planner *pl)
 	size_t callers = n;
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++) {
 		/* what the caller puts at exactly such a place replaces it */
-		bool taken = !fixed[i].bind && streq(fixed[i].dst, s->workspace.dst);
+		bool taken = !fixed[i].bind && (streq(fixed[i].dst, s->workspace.dst) ||
+						(i == 1 && !var_tmp));
 		for (size_t j = 0; j < callers && !taken; j++)
 			taken = streq(v[j].dst, fixed[i].dst);
 		if (!taken)
@@ -279,9 +346,10 @@ static int plan_exec_paths(struct plan *p)
 			if (r < 0)
 				return r;
 		}
-		if (!path[n])
-			return p->exec_paths ? 0 : strv_add(&p->exec_paths, name);
-		path += n + 1;
+		if (!path[n] && p->exec_paths)
+			return 0;
+		/* nothing usable in it: the places every system has */
+		path = path[n] ? path + n + 1 : "/usr/bin:/bin";
 	}
 }
 
@@ -312,6 +380,7 @@ int plan_build(struct plan *p, const struct spec *s, struct brig_error *err)
 
 	p->cwd = *s->cwd ? str_fmt("%s/%s", s->workspace.dst, s->cwd) :
 			   strdup(s->workspace.dst);
+	free(pl.places);
 	if (pl.failed || !p->cwd || plan_exec_paths(p) < 0) {
 		r = err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "plan", "planning");
 		goto fail;

@@ -2,12 +2,18 @@
 #ifndef ENGINE_PLAN_INTERNAL_H
 #define ENGINE_PLAN_INTERNAL_H
 
+#include <stdint.h>
+
 #include "engine/plan.h"
 
 /* A plan being made.  Errors are sticky (out of memory only). */
 struct planner {
 	struct plan *p;
 	size_t cap_ops, cap_rules;
+	/* Places that exist in the plan so far, by hash of their path: an index
+	 * into ops plus one, 0 for a free slot.  A power of two in size. */
+	uint32_t *places;
+	size_t n_places, cap_places;
 	bool failed;
 };
 

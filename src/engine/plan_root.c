@@ -185,7 +185,4 @@ void plan_proc(struct planner *pl)
 	plan_add(pl, OP_DIR, "/run", 0);
 	plan_add(pl, OP_DIR, "/var", 0);
 	plan_add(pl, OP_DIR, "/home", 0);
-	struct plan_op *op = plan_add(pl, OP_SYMLINK, "/var/tmp", 0);
-	if (op && !(op->text = strdup("../tmp")))
-		pl->failed = true;
 }

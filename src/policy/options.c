@@ -131,6 +131,8 @@ static bool one_of(const char *words, const char *value)
 {
 	size_t n = strlen(value);
 
+	if (strchr(value, '|'))
+		return false; /* two words at once are not one of them */
 	for (const char *w = words; w; w = strchr(w, '|')) {
 		if (*w == '|')
 			w++;
@@ -210,6 +212,13 @@ int request_set(struct brig_spec *rq, enum opt o, const char *value,
 		err_fix(err, "leave --%s out", d->name);
 		return -EOPNOTSUPP;
 	case OK_FLAG:
+		/* from the API: "false" must not switch it on */
+		if (*value && !streq(value, "true")) {
+			r = err_set(err, BRIG_E_BAD_VALUE, 0, "options",
+				    "--%s: '%.60s' is not a value for a switch", d->name,
+				    value);
+			err_fix(err, "set it to \"true\", or do not set it");
+		}
 		value = "";
 		break;
 	case OK_SIZE:

@@ -79,8 +79,13 @@ static int put_from_fd(struct spec *s, int fd, struct brig_error *err)
 		return r;
 	}
 	for (size_t at = 0; at < len; at += strlen(data + at) + 1) {
-		if (!strchr(data + at, '='))
-			return bad_env(err, "--env-fd", data + at, "has no '='");
+		if (!strchr(data + at, '=')) {
+			/* what it says may be a secret that lost its name */
+			err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
+				"--env-fd %d: an entry has no '='", fd);
+			err_fix(err, "write NAME=VALUE, each ended by a NUL");
+			return -EINVAL;
+		}
 		r = put_text(s, "--env-fd", data + at, err);
 		if (r < 0)
 			return r;

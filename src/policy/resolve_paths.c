@@ -340,17 +340,27 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 	return 0;
 }
 
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 static int check_overlap(const struct spec *s, struct brig_error *err)
 {
-	for (size_t i = 0; i < s->n_binds; i++) {
-		const char *dst = s->binds[i].dst;
-		bool twice = streq(dst, s->workspace.dst);
-		for (size_t j = 0; j < i && !twice; j++)
-			twice = streq(dst, s->binds[j].dst);
-		if (!twice)
+	size_t n = s->n_binds + 1;
+	cleanup_free char **dst = calloc(n, sizeof *dst);
+
+	if (!dst)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "binds");
+	dst[0] = s->workspace.dst;
+	for (size_t i = 0; i < s->n_binds; i++)
+		dst[i + 1] = s->binds[i].dst;
+	qsort(dst, n, sizeof *dst, by_text);
+	for (size_t i = 1; i < n; i++) {
+		if (!streq(dst[i - 1], dst[i]))
 			continue;
 		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
-			"two binds would appear at %.200s", dst);
+			"two binds would appear at %.200s", dst[i]);
 		err_fix(err, "give each a target of its own: SRC:DST");
 		return -EINVAL;
 	}
@@ -408,19 +418,31 @@ static int resolve_protect(const struct brig_spec *rq, struct spec *s,
 	return r < 0 ? err_set(err, BRIG_E_NO_MEMORY, -r, "policy", "--protect") : 0;
 }
 
+/* A private HOME can be there: nothing of brig's or the caller's is in the way. */
+static bool home_fits(const struct spec *s, const char *home)
+{
+	if (streq(home, "/") || hits(home, own_trees, ARRAY_LEN(own_trees)))
+		return false;
+	/* below a tree of the host there is no place to put one */
+	return streq(home, s->workspace.dst) || !path_is_under(home, s->workspace.dst);
+}
+
 /* HOME inside has the caller's path, so that configuration that names it
  * still makes sense, but it is a private, empty directory. */
 static int resolve_home(struct spec *s, struct brig_error *err)
 {
+	static const char *const others[] = { "/home/sandbox", "/run/home",
+					      "/sandbox-home" };
 	cleanup_free char *home = caller_home();
-	bool usable = home && !streq(home, "/") &&
-		      !hits(home, own_trees, ARRAY_LEN(own_trees)) &&
-		      !hits(home, system_trees, ARRAY_LEN(system_trees));
+	const char *use = NULL;
 
-	/* below a tree of the host there is no place to put a private one */
-	usable = usable && (streq(home, s->workspace.dst) ||
-			    !path_is_under(home, s->workspace.dst));
-	s->home = strdup(usable ? home : "/home/sandbox");
+	if (home && home_fits(s, home) &&
+	    !hits(home, system_trees, ARRAY_LEN(system_trees)))
+		use = home;
+	for (size_t i = 0; !use && i < ARRAY_LEN(others); i++)
+		if (home_fits(s, others[i]))
+			use = others[i];
+	s->home = use ? strdup(use) : NULL;
 	return s->home ? 0 : err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "HOME");
 }
 

@@ -13,10 +13,7 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
-
-import pytest
 
 REPO = Path(__file__).resolve().parents[2]
 _spec = importlib.util.spec_from_file_location("brig_run_support", REPO / "tests/run/conftest.py")
@@ -24,7 +21,7 @@ support = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(support)
 
 IS_ROOT = support.IS_ROOT
-wait_until, make_who, need = support.wait_until, support.make_who, support.need
+wait_until, make_who = support.wait_until, support.make_who
 FULL_BASE = {"user", "mount", "pid", "net", "ipc", "uts", "cgroup", "caps", "no_new_privs", "seccomp", "landlock"}
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -157,15 +154,6 @@ class Quarantine:
 
 def mounts():
     return sorted(Path("/proc/self/mountinfo").read_text().splitlines())
-
-
-def owned_by_user(w, account):
-    """Root on an ordinary user's workspace: no id-mapped mount is needed."""
-    if w.is_root:
-        for top, dirs, files in os.walk(w.ws):
-            for name in [top] + [os.path.join(top, x) for x in dirs + files]:
-                os.lchown(name, *account)
-    return w
 
 
 # -- one run that tests containment itself ------------------------------------

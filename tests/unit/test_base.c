@@ -182,7 +182,7 @@ static void json_nests(void **state)
 	jw_array(&j);
 	jw_int(&j, INT64_MIN);
 	jw_uint(&j, UINT64_MAX);
-	jw_fixed(&j, 1.25, 1);
+	jw_fixed(&j, 1.24, 1);
 	jw_bool(&j, true);
 	jw_bool(&j, false);
 	jw_null(&j);
@@ -420,7 +420,7 @@ static void text_printable(void **state)
 		{ "\033[31m", "\\x1b[31m" }, { "a\nb\tc\r", "a\\x0ab\\x09c\\x0d" },
 		{ "\x7f", "\\x7f" },
 		{ "\xc2\xa0", "\xc2\xa0" },        /* the first after C1 */
-		{ "\xff\xc3\xa9", "\\xff\\xc3\\xa9" }, /* not UTF-8: no high byte passes */
+		{ "\xff\xc3\xa9", "\\xff\xc3\xa9" }, /* only what is broken is escaped */
 		{ "\x9b" "31m", "\\x9b31m" },
 	};
 
