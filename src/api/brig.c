@@ -22,16 +22,17 @@ const char *brig_version(void)
 int brig_run(const struct brig_spec *rq, struct brig_result **out,
 	     struct brig_error *err)
 {
-	char id[27];
 	struct spec *spec = NULL;
 	struct plan plan;
 
-	id_make(id);
-	struct brig_result *res = result_new(id);
+	/* the spec has the run's id; a refusal before it has none to speak of */
+	struct brig_result *res = result_new("");
 	if (!res)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "run", "a result");
 	res->captured = request_flag(rq, OPT_JSON);
 	int r = policy_resolve(rq, &spec, &res->error);
+	if (r < 0)
+		id_make(res->id); /* without randomness it stays empty */
 	if (r == 0) {
 		for (int i = 0; i < 27; i++)
 			res->id[i] = spec->id[i];
@@ -50,7 +51,7 @@ int brig_run(const struct brig_spec *rq, struct brig_result **out,
 
 struct brig_result *brig_result_refused(const struct brig_error *why)
 {
-	char id[27];
+	char id[27] = "";
 
 	id_make(id);
 	struct brig_result *res = result_new(id);

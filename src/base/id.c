@@ -7,7 +7,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-void id_make(char out[27])
+int id_make(char out[27])
 {
 	static const char alphabet[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 	struct timespec ts;
@@ -17,11 +17,10 @@ void id_make(char out[27])
 	uint64_t ms = (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 	for (int i = 0; i < 6; i++)
 		b[i] = (uint8_t)(ms >> (40 - 8 * i));
-	/* 10 bytes are delivered whole or not at all; without randomness ids
-	 * would collide, and nothing sensible can be done then */
+	/* 10 bytes are delivered whole or not at all */
 	while (getrandom(b + 6, 10, 0) != 10)
 		if (errno != EINTR)
-			abort();
+			return -errno;
 	unsigned __int128 v = 0;
 	for (int i = 0; i < 16; i++)
 		v = v << 8 | b[i];
@@ -30,4 +29,5 @@ void id_make(char out[27])
 		v >>= 5;
 	}
 	out[26] = '\0';
+	return 0;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,13 @@ static void ensure_stdio(void)
 	do
 		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	while (fd >= 0 && fd <= 2);
-	if (fd < 0)
+	if (fd < 0) {
+		/* standard error may be what is missing, but it is worth a try */
+		fprintf(stderr, "brig: IO_FAILED: /dev/null cannot be opened: %s (it has "
+				"to exist, and descriptors have to be left)\n",
+			strerror(errno));
 		_exit(EXIT_REFUSED);
+	}
 	close(fd);
 }
 

@@ -158,9 +158,10 @@ void custodian_dismiss(struct custodian *c)
 	if (only_here(&here))
 		sched_setaffinity(c->pid, sizeof here, &here);
 	/* killed before its socket closes, or it would start cleaning */
-	kill(c->pid, SIGKILL);
-	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (kill(c->pid, SIGKILL) == 0)
+		while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	/* otherwise this wakes it: it finds nothing to clean and ends */
 	fd_close(&c->sock);
 	c->pid = -1;
 }

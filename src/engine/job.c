@@ -281,6 +281,8 @@ int job_main(void *arg)
 		n = read(l->ctl_child, &go, sizeof go);
 	while (n < 0 && errno == EINTR);
 	/* Anything but a release means: never run. */
+	if (n < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "release", "the release");
 	if (n != sizeof go || go.type != WIRE_GO)
 		leave(125);
 	execute(l);

@@ -249,7 +249,7 @@ static int make_trees(struct root *r)
 	if (e == 0) {
 		r->rootfd = sys_open_tree(r->scratchfd, "root",
 					  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-		e = r->rootfd < 0 ? -errno : attach(r->rootfd, AT_FDCWD, ROOT_ATTACH);
+		e = r->rootfd < 0 ? -errno : attach(r->rootfd, r->scratchfd, "root");
 	}
 	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, "attaching the root") : 0;
 }

@@ -58,9 +58,8 @@ const char *root_decimal(uint64_t v, char buf[24]);
 /* How many inodes a private tmpfs of this size may hold: they are not free. */
 uint64_t root_inodes(uint64_t size);
 
-/* Places in the old tree that are covered while building: they exist on every
- * system, and what they hold was cloned before. */
-#define ROOT_ATTACH "/etc"
+/* The place in the old tree that is covered while building: it exists on every
+ * system, and what it holds was cloned before. */
 #define SCRATCH_ATTACH "/usr"
 /* Room for the root directory itself, on top of what the caller may use. */
 #define ROOT_TMPFS_BYTES (64u << 10)

@@ -17,6 +17,8 @@
 #include "base/sys.h"
 #include "engine/root.h"
 
+static const char *attached; /* where the private tmpfs was put */
+
 /* "/proc/self/fd/N" without stdio. */
 static const char *fd_name(int fd, char buf[40])
 {
@@ -64,7 +66,7 @@ static unsigned long flags_of(const struct plan_op *op)
 		f |= MS_NODEV;
 	if ((op->flags & OPF_RO) || op->kind == OP_RO || op->kind == OP_MASK)
 		f |= MS_RDONLY;
-	if (op->flags & OPF_NOEXEC)
+	if ((op->flags & OPF_NOEXEC) || op->kind == OP_MASK)
 		f |= MS_NOEXEC;
 	return f;
 }
@@ -206,7 +208,9 @@ static int restrict_submounts(struct root *r)
 	if (len < 0 || (size_t)len >= sizeof table - 1)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, len < 0 ? (int)-len : E2BIG,
 				 "/proc/self/mountinfo");
-	const size_t prefix = strlen(ROOT_ATTACH);
+	/* everything of ours shows below the attach point's "root" */
+	static const char sub[] = "/root";
+	const size_t at = strlen(attached), prefix = at + sizeof sub - 1;
 	char *save = NULL;
 	for (char *line = strtok_r(table, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {
@@ -220,7 +224,9 @@ static int restrict_submounts(struct root *r)
 			continue;
 		field[strcspn(field, " ")] = '\0';
 		unescape(field);
-		if (strncmp(field, ROOT_ATTACH "/", prefix + 1) != 0)
+		if (strncmp(field, attached, at) != 0 ||
+		    strncmp(field + at, sub, sizeof sub - 1) != 0 ||
+		    field[prefix] != '/')
 			continue;
 		const struct plan_op *op = owner_of(r, field + prefix);
 		if (!op || streq(op->dst, field + prefix))
@@ -251,27 +257,53 @@ static int open_sources(struct root *r)
 	return 0;
 }
 
+/*
+ * A directory to build on.  It must not be part of a source: mount(2) copies a
+ * source only when it is bound, with whatever is mounted there by then.
+ */
+static const char *attach_point(const struct root *r)
+{
+	static const char *const places[] = { "/mnt", "/srv", "/media", "/opt", "/sys",
+					      "/boot", "/home", "/var", "/root", "/tmp" };
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		bool free_place = access(places[i], F_OK) == 0;
+		for (size_t k = 0; k < r->plan->n_ops && free_place; k++) {
+			const struct plan_op *op = &r->plan->ops[k];
+			if (op->kind == OP_BIND && (path_is_under(op->src, places[i]) ||
+						    path_is_under(places[i], op->src)))
+				free_place = false;
+		}
+		if (free_place)
+			return places[i];
+	}
+	return NULL;
+}
+
 static int make_trees(struct root *r)
 {
-	char data[96] = "mode=0755,size=", num[24];
+	char data[96] = "mode=0755,size=", num[24], name[40];
 	uint64_t size = r->plan->spec->limits.tmp_size + ROOT_TMPFS_BYTES;
-	char from[40];
 
+	attached = attach_point(r);
+	if (!attached)
+		return root_fail(r, BRIG_E_MOUNT_FAILED, EBUSY, "a place to build on");
 	strcat(data, root_decimal(size, num));
 	strcat(data, ",nr_inodes=");
 	strcat(data, root_decimal(root_inodes(size), num));
-	if (mount("tmpfs", SCRATCH_ATTACH, "tmpfs", MS_NOSUID | MS_NODEV, data) < 0)
+	if (mount("tmpfs", attached, "tmpfs", MS_NOSUID | MS_NODEV, data) < 0)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "tmpfs");
-	r->scratchfd = open(SCRATCH_ATTACH, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r->scratchfd = open(attached, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r->scratchfd < 0 || mkdirat(r->scratchfd, "root", 0755) < 0 ||
 	    mkdirat(r->scratchfd, "empty", 0000) < 0 ||
 	    mknodat(r->scratchfd, "empty-file", S_IFREG, 0) < 0)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "tmpfs");
 	cleanup_close int top = openat(r->scratchfd, "root", O_PATH | O_CLOEXEC);
+	/* onto itself: a mount of its own, which can become the root */
 	if (top < 0 ||
-	    mount(fd_name(top, from), ROOT_ATTACH, NULL, MS_BIND, NULL) < 0)
+	    mount(fd_name(top, name), fd_name(top, name), NULL, MS_BIND, NULL) < 0)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "attaching the root");
-	r->rootfd = open(ROOT_ATTACH, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r->rootfd = openat(r->scratchfd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return r->rootfd < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, errno, "the root") : 0;
 }
 

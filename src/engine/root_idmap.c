@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,10 +32,14 @@ struct map {
 	gid_t gid;
 };
 
+/* Shares memory with the parent, so it does nothing but wait, and must not
+ * outlive it: the signal is asked for first, then whether it came too late. */
 static int hold_namespace(void *arg)
 {
-	(void)arg;
-	/* shares memory with the parent: nothing but this call */
+	const pid_t *parent = arg;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != *parent)
+		return 1;
 	for (;;)
 		syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
 	return 0;
@@ -53,10 +58,12 @@ static int write_map(pid_t pid, const char *file, unsigned disk, unsigned host)
 static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid)
 {
 	static char stack[4096] __attribute__((aligned(16)));
+	static pid_t self; /* read by the child */
 	char path[48];
 
+	self = getpid();
 	pid_t pid = clone(hold_namespace, stack + sizeof stack,
-			  CLONE_NEWUSER | CLONE_VM | SIGCHLD, NULL);
+			  CLONE_NEWUSER | CLONE_VM | SIGCHLD, &self);
 	if (pid < 0)
 		return -errno;
 	int r = write_map(pid, "uid_map", uid, to_uid);
@@ -68,7 +75,12 @@ static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid)
 		if (r < 0)
 			r = -errno;
 	}
-	kill(pid, SIGKILL);
+	if (kill(pid, SIGKILL) < 0) {
+		/* it will die with us; waiting for it here could be for ever */
+		if (r >= 0)
+			close(r);
+		return -EPERM;
+	}
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	return r;

@@ -184,7 +184,7 @@ static int map_ids(struct run *r, struct brig_error *err)
 	return 0;
 }
 
-int run_start_custodian(struct run *r, struct brig_error *err)
+static int start_custodian(struct run *r, struct brig_error *err)
 {
 	int e = 0;
 
@@ -258,10 +258,9 @@ static int start(struct run *r, struct brig_error *err)
 	/* While the child builds, what does not depend on it. */
 	r->res->evidence.nested = l->spec->nested;
 	evidence_read_own(&r->res->evidence);
-	/* Where there are groups, the one who removes them comes first; until
-	 * then nothing exists that would outlive us, as the child does not. */
-	if (r->late_limits ? wants_groups(r) : r->cg.n_dirs > 0)
-		e = run_start_custodian(r, err);
+	/* Before there are groups to remove, and before the command is released.
+	 * Until then nothing exists that would outlive us: the child does not. */
+	e = start_custodian(r, err);
 	if (e == 0 && r->late_limits)
 		e = prepare_limits(r, err);
 	return e < 0 ? e : send_limits(r, err);
@@ -314,7 +313,7 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 			l->nproc = s->limits.pids;
 	} else {
 		/* groups come before the clone, the one who cleans up before them */
-		e = run_start_custodian(r, err);
+		e = start_custodian(r, err);
 		if (e == 0)
 			e = prepare_limits(r, err);
 		if (e < 0)
@@ -439,5 +438,7 @@ void engine_run(const struct plan *plan, struct brig_result *res)
 	if (prepare(r, plan, &res->error) == 0 && start(r, &res->error) == 0)
 		supervise(r);
 	finish(r);
+	if (res->error.code != BRIG_E_OK && !res->error.fix[0])
+		diagnose_fix(&res->error);
 	free(r);
 }

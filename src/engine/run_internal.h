@@ -55,9 +55,6 @@ struct run {
 
 uint64_t now_ns(void);
 
-/* run.c: starts the custodian, once, and tells it of pid 1 when there is one. */
-int run_start_custodian(struct run *r, struct brig_error *err);
-
 /* supervise.c: waits until the process tree is gone, or set-up has failed
  * (then res->error is set and the tree has been killed). */
 void supervise(struct run *r);

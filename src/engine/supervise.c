@@ -158,6 +158,16 @@ static void on_status(struct run *r)
 		return;
 	if (n != (ssize_t)sizeof rep) {
 		fd_close(&r->l.status_read);
+		/* before it was ready: the job may have said why */
+		if (!r->init_ready && r->l.ctl_supervisor >= 0)
+			on_control(r);
+		if (!r->init_ready)
+			fail(r, BRIG_E_SETUP_FAILED, n < 0 ? EIO : ECHILD, "init",
+			     "the sandbox's init did not start");
+		return;
+	}
+	if (rep.ready == INIT_NO_FILTER) {
+		fail(r, BRIG_E_SECCOMP_FAILED, EPERM, "init", "init's own filter");
 		return;
 	}
 	if (rep.ready) {
@@ -227,18 +237,6 @@ static void judge_and_release(struct run *r)
 	r->res->ran = true;
 	r->t_release = now_ns();
 	r->res->setup_us = (r->t_release - r->t_start) / 1000;
-}
-
-/* What can wait until the command is on its way. */
-static void after_release(struct run *r)
-{
-	/* It has done nothing yet, so there is nothing to clean up: early enough
-	 * for the one who would have to. */
-	if (run_start_custodian(r, &r->res->error) < 0) {
-		run_kill(r);
-		return;
-	}
-	terminal_start(r);
 }
 
 static void on_signal(struct run *r)
@@ -429,8 +427,8 @@ static void conclude(struct run *r)
 			     "the sandbox died while it was being built");
 		return;
 	}
-	if (res->error.code == BRIG_E_NOT_FOUND ||
-	    res->error.code == BRIG_E_EXEC_FAILED) {
+	/* released, but it reported that it never got to run */
+	if (res->error.code != BRIG_E_OK) {
 		res->ran = false;
 		return;
 	}
@@ -456,7 +454,7 @@ void supervise(struct run *r)
 		    r->res->error.code == BRIG_E_OK) {
 			judge_and_release(r);
 			if (r->released)
-				after_release(r);
+				terminal_start(r);
 		}
 	}
 	/* a record may still be in the socket (exec failed, then all ended) */

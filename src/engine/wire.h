@@ -33,8 +33,13 @@ struct wire {
 };
 
 /* init → supervisor, over its own pipe. */
+enum {
+	INIT_DONE = 0,      /* the command ended; its status is in the record */
+	INIT_READY = 1,     /* init is clean and watching */
+	INIT_NO_FILTER = 2, /* it could not confine itself, and ends */
+};
 struct init_report {
-	uint32_t ready;  /* 1: init is clean and watching */
+	uint32_t ready;  /* one of the above */
 	int32_t status;  /* wait status of the command, in the second record */
 };
 

@@ -12,6 +12,7 @@
 #include <linux/filter.h>
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -101,7 +102,7 @@ static int number(const char *s)
  * What init may do from here on: wait, poll, read, write its report, exit.  If
  * the command ever finds a way to make pid 1 run its code, that is all it gets.
  */
-static void confine(void)
+static bool confine(void)
 {
 #define ALLOW(nr)                                             \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(nr), 0, 1), \
@@ -124,9 +125,8 @@ static void confine(void)
 	const struct sock_fprog prog = { sizeof code / sizeof code[0],
 					 (struct sock_filter *)code };
 
-	if (SYS5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-	    SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) != 0)
-		die(125);
+	return SYS5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0;
 }
 
 /* Writes one record; a supervisor that is gone means the end. */
@@ -179,20 +179,25 @@ void init_main(long *stack)
 	for (int fd = 0; fd < 3; fd++)
 		if (fd != status_fd && fd != death_fd && fd != watch[1].fd)
 			SYS1(SYS_close, fd);
-	confine();
-	report(status_fd, 1, 0);
+	if (!confine()) {
+		report(status_fd, INIT_NO_FILTER, 0);
+		die(125);
+	}
+	report(status_fd, INIT_READY, 0);
 	for (;;) {
 		int st = 0;
 		long pid;
 		while ((pid = SYS4(SYS_wait4, -1, &st, NO_HANG | WALL, 0)) > 0)
 			if (pid == command) {
 				end_all(command);
-				report(status_fd, 0, st);
+				report(status_fd, INIT_DONE, st);
 				die(0);
 			}
+		if (pid == -EINTR_)
+			continue; /* the notice may have been taken already */
 		/* No children at all: the command is gone without a trace,
 		 * which cannot be; end rather than wait for ever. */
-		if (pid < 0 && pid != -EINTR_)
+		if (pid < 0)
 			die(125);
 		if (SYS5(SYS_ppoll, watch, 2, 0, 0, 8) < 0)
 			continue;
@@ -200,7 +205,7 @@ void init_main(long *stack)
 			char byte;
 			if (SYS3(SYS_read, death_fd, &byte, 1) != 1)
 				die(125); /* the supervisor died: so does everything */
-			report(status_fd, 0, end_all(command)); /* the deadline */
+			report(status_fd, INIT_DONE, end_all(command)); /* the deadline */
 			die(0);
 		}
 		if (watch[1].revents) {

@@ -228,7 +228,10 @@ static int resolve_all(const struct brig_spec *rq, struct spec *s,
 	int r = check_supported(rq, err);
 	if (r < 0)
 		return r;
-	id_make(s->id);
+	r = id_make(s->id);
+	if (r < 0)
+		return err_set(err, BRIG_E_SETUP_FAILED, -r, "policy",
+			       "no randomness for an id");
 	s->net = streq(request_text(rq, OPT_NET), "host") ? NET_HOST : NET_NONE;
 	s->loopback = streq(request_text(rq, OPT_LOOPBACK), "on");
 	s->capture = request_flag(rq, OPT_JSON);
@@ -266,6 +269,8 @@ int policy_resolve(const struct brig_spec *rq, struct spec **out,
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "spec");
 	s->workspace.fd = -1;
 	int r = resolve_all(rq, s, err);
+	if (r < 0 && err && err->code != BRIG_E_OK && !err->fix[0])
+		err_fix(err, "brig doctor shows what this machine can enforce");
 	if (r < 0 && err && err->code == BRIG_E_OK)
 		err_set(err, BRIG_E_NO_MEMORY, -r, "policy", "resolving");
 	if (r < 0) {

@@ -326,8 +326,8 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 	}
 	/* by file system too: /proc may be mounted in a second place */
 	struct statfs fs = { 0 };
-	bool kernel_fs = fstatfs(b->fd, &fs) == 0 && (fs.f_type == PROC_SUPER_MAGIC ||
-						      fs.f_type == SYSFS_MAGIC);
+	bool kernel_fs = fstatfs(b->fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC ||
+			 fs.f_type == SYSFS_MAGIC;
 	if (streq(b->dst, "/") || streq(b->src, "/") || kernel_fs ||
 	    hits(b->dst, own_trees, ARRAY_LEN(own_trees)) ||
 	    hits(b->src, own_trees, ARRAY_LEN(own_trees))) {

@@ -94,7 +94,8 @@ def held_and_killed(who, inject, roles):
     def one(name, fault):
         scene = Scene(who, name)
         report = scene.dir / "report"
-        out = run_scene(scene, [inject, "-o", report, "-t", 20, *(["-f", fault] if fault else ["-l"]), "--"], timeout=40)
+        what = ["-f", fault] if fault else ["-l"]
+        out = run_scene(scene, [inject, "-o", report, "-t", 20, *what, "--"], timeout=40)
         lines = report.read_text().splitlines()
         end = [x.split() for x in lines if x.startswith("end ")]
         out.code = int(end[0][2]) * (-1 if end[0][1] == "signal" else 1) if end else None
