@@ -43,7 +43,18 @@ ssize_t fd_read_at(int dirfd, const char *path, char *buf, size_t cap)
 	int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	ssize_t n = fd_read_full(fd, buf, cap - 1);
+	/* The kernel hands its files out a page at a time: what fits in one
+	 * comes whole with the first read. */
+	ssize_t n;
+	if (cap > 4096) {
+		n = fd_read_full(fd, buf, cap - 1);
+	} else {
+		do
+			n = read(fd, buf, cap - 1);
+		while (n < 0 && errno == EINTR);
+		if (n < 0)
+			n = -errno;
+	}
 	close(fd);
 	if (n >= 0)
 		buf[n] = '\0';

@@ -24,6 +24,10 @@ static inline void cleanup_freep(void *p)
 #define cleanup_close __attribute__((cleanup(cleanup_closep), unused))
 #define cleanup_free __attribute__((cleanup(cleanup_freep), unused))
 
+/* A large buffer that is written before it is read: the compiler's zeroing of
+ * automatic variables would cost more than the work done with it. */
+#define big_buffer __attribute__((uninitialized))
+
 /* Gives the descriptor away: the variable no longer owns it. */
 static inline int take_fd(int *fd)
 {

@@ -69,7 +69,7 @@ void cg_sleep_ms(unsigned ms)
 static int text_file(const char *path, char **text)
 {
 	size_t len;
-	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	cleanup_close int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	return fd_read_all(fd, TEXT_MAX, text, &len);
@@ -186,7 +186,7 @@ int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id
 		__atomic_store_n(&cg->n_dirs, i, __ATOMIC_SEQ_CST);
 		return r;
 	}
-	int fd = open(cg->dirs[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(AT_FDCWD, cg->dirs[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
 		int r = -errno;
 		cg_dir_unmake(cg);
@@ -419,7 +419,7 @@ void cgroup_kill(const struct cgroup *cg)
 	for (int i = 0; i < cg->n_dirs; i++) {
 		if (!cg->dirs[i][0])
 			continue;
-		cleanup_close int dir = open(cg->dirs[i], O_DIRECTORY | O_CLOEXEC);
+		cleanup_close int dir = openat(AT_FDCWD, cg->dirs[i], O_DIRECTORY | O_CLOEXEC);
 		/* atomic against forks, 5.14 and later */
 		if (dir < 0 || fd_write_at(dir, "cgroup.kill", "1") == 0)
 			continue;

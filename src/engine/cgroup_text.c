@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
+
 #include "engine/cgroup_internal.h"
 
 enum { ID_MAX = 64 };
@@ -135,7 +137,7 @@ static bool has_dotdot(const char *path, size_t len)
 static int place_under(const struct mount_line *m, const char *path, size_t len,
 		       struct cg_place *place)
 {
-	char root[PATH_MAX];
+	big_buffer char root[PATH_MAX];
 	int r = field_copy(m->root, m->root_end, root, sizeof root);
 	if (r < 0)
 		return r;

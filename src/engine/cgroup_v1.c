@@ -73,7 +73,7 @@ static int copy_cpuset(int dir)
 		{ "cpuset.mems", "../cpuset.mems" },
 	};
 	for (size_t i = 0; i < 2; i++) {
-		char text[4096];
+		big_buffer char text[4096];
 		ssize_t n = fd_read_at(dir, files[i][1], text, sizeof text);
 		if (n < 0)
 			return (int)n;

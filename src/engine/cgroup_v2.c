@@ -167,7 +167,7 @@ static const char *own_limit(int dir)
 
 static int open_place(const struct cg_place *p)
 {
-	int dir = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int dir = openat(AT_FDCWD, p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct statfs fs;
 
 	/* a directory of something mounted over the tree would take our mkdir */
@@ -369,7 +369,7 @@ static bool no_other_child(int dir)
 
 void cg_v2_undo_leaf(struct cgroup *cg)
 {
-	char path[PATH_MAX];
+	big_buffer char path[PATH_MAX];
 	size_t n = strlen(cg->leaf);
 
 	/* systemd removes a scope with everything in it when it is empty */
@@ -377,10 +377,10 @@ void cg_v2_undo_leaf(struct cgroup *cg)
 		return;
 	memcpy(path, cg->leaf, n + 1);
 	path[n - sizeof CG_LEAF_NAME] = '\0'; /* its size counts the slash */
-	cleanup_close int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int dir = openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
 		return;
-	cleanup_close int leaf = open(cg->leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int leaf = openat(AT_FDCWD, cg->leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (leaf < 0)
 		return;
 	pid_t pids[MEMBERS_MAX];
@@ -583,11 +583,11 @@ int cg_v2_prepare(struct cgroup *cg, const struct cgroup_want *want,
 
 void cg_v2_usage(const struct cgroup *cg, struct cgroup_usage *u)
 {
-	char text[4096];
+	big_buffer char text[4096];
 
 	if (cg->n_dirs == 0)
 		return;
-	cleanup_close int dir = open(cg->dirs[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int dir = openat(AT_FDCWD, cg->dirs[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return;
 	/* memory.peak is there since 5.19 */

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/keyctl.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -98,17 +97,6 @@ static void private_names(const struct launch *l)
 	if (sethostname(l->plan->hostname, strlen(l->plan->hostname)) < 0 ||
 	    setdomainname("(none)", 6) < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "uts", "the host name");
-}
-
-static void loopback_up(const struct launch *l)
-{
-	struct ifreq ifr = { .ifr_name = "lo" };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "net", "loopback");
-	close(fd);
 }
 
 static void set_limit(const struct launch *l, unsigned what,
@@ -214,11 +202,17 @@ void child_main(struct launch *l)
 {
 	static char job_stack[128 * 1024] __attribute__((aligned(64)));
 
+	if (place_restore(&l->place) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone", "the processors");
 	/* Our copies of the supervisor's ends: as long as one is open here, its
 	 * death would go unnoticed. */
 	close(l->death_write);
 	close(l->ctl_supervisor);
 	close(l->status_read);
+	/* Needs capabilities, which we have, but no mapped id, for which we may
+	 * have to wait: so it starts now. */
+	if (l->plan->own_net)
+		netns_start(l);
 	/* modes in the plan are exact; the command gets the caller's umask */
 	l->umask = umask(0);
 	if (l->spec->as_root)
@@ -227,8 +221,6 @@ void child_main(struct launch *l)
 		map_own_ids(l);
 	take_ids(l);
 	private_names(l);
-	if (l->spec->net == NET_NONE && l->spec->loopback)
-		loopback_up(l);
 	int e = root_build(&l->root);
 	if (e < 0)
 		child_fail(l, l->root.code, -e, "mount", l->root.what);
@@ -238,7 +230,13 @@ void child_main(struct launch *l)
 	e = root_pivot(&l->root);
 	if (e < 0)
 		child_fail(l, l->root.code, -e, "mount", l->root.what);
+	/* While the network namespace is being made we would only wait. */
+	e = root_detach(&l->root);
+	if (e < 0)
+		child_fail(l, l->root.code, -e, "mount", l->root.what);
 	set_limits(l);
+	if (l->plan->own_net)
+		netns_join(l);
 
 	/* Shares our memory and is its only owner once we execute init: nothing
 	 * is copied.  It confines itself while we go on. */
@@ -246,11 +244,8 @@ void child_main(struct launch *l)
 			  CLONE_VM | SIGCHLD, l);
 	if (job < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone", "the command's process");
+	place_elsewhere(&l->place, job);
 	put_number(l->job_arg, job);
-	/* Before init reports itself ready, and so before any release. */
-	e = root_detach(&l->root);
-	if (e < 0)
-		child_fail(l, l->root.code, -e, "mount", l->root.what);
 	become_init(l, image);
 	_exit(125);
 }

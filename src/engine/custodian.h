@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The custodian cleans up after a supervisor that was killed: it removes the
- * control groups and sweeps the protected paths.  A process that shares the
- * supervisor's memory (so it costs no copy and sees every group the moment it
- * is named) and holds nothing but one end of a socket, on which it sleeps.
+ * The custodian cleans up after a supervisor that was killed: it ends the
+ * sandbox, sweeps the protected paths and removes the control groups.  A
+ * process that shares the supervisor's memory and descriptors, so it costs next
+ * to nothing and sees every group the moment it is named; it sleeps until the
+ * kernel tells it that its parent is gone.
  */
 #ifndef ENGINE_CUSTODIAN_H
 #define ENGINE_CUSTODIAN_H
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 #include "engine/cgroup.h"
 #include "workspace/protect.h"
 
+/* What it looks at when the time comes: the supervisor's own variables. */
 struct custodian {
-	pid_t pid;
-	bool watching; /* it was told which process to wait for */
-	int sock;  /* the supervisor's end: closing it is the signal */
-	int other; /* its end */
+	pid_t pid;            /* -1: there is none */
+	pid_t parent;
 	struct cgroup *cg;
 	const struct protect *protect;
 	int wsfd;
+	const int *death_write; /* closing it is what ends the sandbox */
+	const int *init_pidfd;  /* -1 as long as there is no sandbox */
 };
 
-/* Starts it; before anything exists that it would have to clean.  -errno. */
-int custodian_start(struct custodian *c, struct cgroup *cg,
-		    const struct protect *protect, int wsfd);
-/* Tells it which process must be gone before it sweeps. */
-int custodian_watch(struct custodian *c, int init_pidfd);
+/* Starts it; before anything exists that it would have to clean, and before the
+ * command is released.  The fields above pid are the caller's to fill.  -errno. */
+int custodian_start(struct custodian *c);
 /* The supervisor cleaned up itself: ends it and reaps it. */
 void custodian_dismiss(struct custodian *c);
 

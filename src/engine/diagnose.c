@@ -33,7 +33,7 @@ static long number_in(const char *path)
 
 static int filtered_already(void)
 {
-	char text[4096];
+	big_buffer char text[4096];
 
 	if (fd_read_at(AT_FDCWD, "/proc/self/status", text, sizeof text) <= 0)
 		return 0;

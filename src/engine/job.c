@@ -90,7 +90,7 @@ static void take_stdio(const struct launch *l)
 static void enter_directory(const struct launch *l)
 {
 	const char *rel = *l->spec->cwd ? l->spec->cwd : ".";
-	int top = open(l->spec->workspace.dst,
+	int top = openat(AT_FDCWD, l->spec->workspace.dst,
 		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (top < 0)
 		child_fail(l, BRIG_E_BAD_CWD, errno, "cwd", l->spec->workspace.dst);
@@ -231,7 +231,7 @@ static void default_signals(void)
 static bool is_script(const char *path)
 {
 	char head[4] = "";
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	bool script = fd >= 0 && read(fd, head, sizeof head) >= 0 &&
 		      memcmp(head, "\177ELF", 4) != 0;
 
@@ -268,6 +268,8 @@ int job_main(void *arg)
 	struct wire ready = { .type = WIRE_READY }, go;
 	ssize_t n;
 
+	if (place_restore(&l->place) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone", "the processors");
 	enter_cgroups(l);
 	umask(l->umask);
 	take_stdio(l);

@@ -85,7 +85,7 @@ int landlock_abi(void)
 
 static int add_rule(int ruleset, const struct plan_rule *rule, uint64_t mask)
 {
-	int fd = open(rule->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(AT_FDCWD, rule->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	uint64_t rights = class_rights[rule->class] & mask;

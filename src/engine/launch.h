@@ -12,6 +12,7 @@
 #define ENGINE_LAUNCH_H
 
 #include "engine/cgroup.h"
+#include "engine/place.h"
 #include "engine/plan.h"
 #include "engine/root.h"
 #include "engine/seccomp.h"
@@ -21,6 +22,7 @@ struct launch {
 	const struct spec *spec;
 	const struct plan *plan;
 	struct root root;
+	struct place place;
 	const struct seccomp_prog *filter;
 	int landlock_abi;       /* 0: none to apply */
 	mode_t umask;           /* the caller's, for the command */
@@ -29,6 +31,9 @@ struct launch {
 	int ctl_child, ctl_supervisor;    /* SOCK_SEQPACKET, struct wire */
 	int status_write, status_read;    /* struct init_report */
 	int death_read, death_write;      /* end of file: the supervisor died */
+	int netns;                        /* what the maker of it left: a descriptor
+					     or -errno, valid once done is set */
+	uint32_t netns_done;
 	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
 	char uid_map[48], gid_map[48];    /* the one line of each map */
 	char status_arg[12], death_arg[12], job_arg[12];
@@ -37,6 +42,11 @@ struct launch {
 
 /* The builder: runs as pid 1 of the new namespaces, never returns. */
 void child_main(struct launch *l) __attribute__((noreturn));
+
+/* Makes the network namespace in a process beside the builder, which is busy
+ * with the root tree meanwhile; join waits for it and moves the builder in. */
+void netns_start(struct launch *l);
+void netns_join(struct launch *l);
 
 /* The job: confines itself for good, reports, waits for release, executes.
  * Runs on a stack of its own, sharing memory with the builder. */

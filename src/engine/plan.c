@@ -123,7 +123,7 @@ static void remember(struct planner *pl, size_t i)
 
 bool plan_parents(struct planner *pl, const char *dst)
 {
-	char part[PATH_MAX];
+	big_buffer char part[PATH_MAX];
 	size_t len = strlen(dst), from = 0;
 
 	if (len >= sizeof part) {
@@ -303,7 +303,7 @@ static void plan_placed(struct planner *pl)
 static void plan_protect(struct planner *pl)
 {
 	struct plan *p = pl->p;
-	char path[PATH_MAX];
+	big_buffer char path[PATH_MAX];
 
 	for (size_t i = 0; i < p->protect.n; i++) {
 		const struct protect_entry *e = &p->protect.v[i];
@@ -363,8 +363,8 @@ int plan_build(struct plan *p, const struct spec *s, struct brig_error *err)
 	if (r < 0)
 		goto fail;
 	p->clone_flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
-			 CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP |
-			 (s->net == NET_NONE ? CLONE_NEWNET : 0);
+			 CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+	p->own_net = s->net == NET_NONE;
 
 	/* One rule lets everything in the tree be read and executed: the tree
 	 * holds only what the policy shows.  Writing is granted by name. */

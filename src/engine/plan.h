@@ -67,7 +67,8 @@ struct plan {
 	char *cwd;          /* absolute path inside */
 	char **exec_paths;  /* candidates for argv[0], in order */
 	const char *hostname;
-	uint64_t clone_flags;
+	uint64_t clone_flags; /* the namespaces it is born into */
+	bool own_net;         /* and a network namespace, made beside */
 };
 
 /* Makes the plan for a spec, which must outlive it.  0 or -errno with err. */

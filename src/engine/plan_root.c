@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/str.h"
 #include "engine/plan_internal.h"
 
@@ -24,7 +25,7 @@ void plan_system(struct planner *pl)
 {
 	for (size_t i = 0; i < ARRAY_LEN(system_names); i++) {
 		const char *name = system_names[i];
-		char target[PATH_MAX];
+		big_buffer char target[PATH_MAX];
 		struct stat st;
 
 		ssize_t n = readlink(name, target, sizeof target - 1);
@@ -56,7 +57,7 @@ static const char *const etc_network[] = { "resolv.conf", "gai.conf" };
 
 static void etc_one(struct planner *pl, const char *name)
 {
-	char path[PATH_MAX], target[PATH_MAX];
+	big_buffer char path[PATH_MAX], target[PATH_MAX];
 	struct stat st;
 
 	snprintf(path, sizeof path, "/etc/%s", name);
@@ -80,7 +81,7 @@ static void etc_one(struct planner *pl, const char *name)
 			pl->failed = true;
 		return;
 	}
-	char real[PATH_MAX];
+	big_buffer char real[PATH_MAX];
 	if (realpath(path, real) && stat(real, &st) == 0)
 		plan_bind(pl, real, path,
 			  OPF_RO | OPF_NOEXEC | (S_ISDIR(st.st_mode) ? OPF_DIR : 0));
@@ -132,17 +133,16 @@ void plan_dev(struct planner *pl)
 	for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
 		snprintf(path, sizeof path, "/dev/%s", devices[i]);
 		plan_bind(pl, path, path, OPF_DEVICE | OPF_NOEXEC);
-		plan_rule(pl, LL_DEVICE, path, false);
 	}
 	/* /dev/tty means "my controlling terminal": it exists only when the
 	 * command has one that is brig's own. */
 	if (pl->p->spec->pty) {
 		plan_bind(pl, "/dev/tty", "/dev/tty", OPF_DEVICE | OPF_NOEXEC);
-		plan_rule(pl, LL_DEVICE, "/dev/tty", false);
 	}
 	plan_add(pl, OP_DIR, "/dev/pts", 0);
 	plan_add(pl, OP_DEVPTS, "/dev/pts", OPF_DEVICE | OPF_NOEXEC | OPF_DIR);
-	plan_rule(pl, LL_DEVICE, "/dev/pts", true);
+	/* one rule for all: there is nothing in /dev but what is named here */
+	plan_rule(pl, LL_DEVICE, "/dev", true);
 	for (size_t i = 0; i < ARRAY_LEN(links); i++) {
 		struct plan_op *op = plan_add(pl, OP_SYMLINK, links[i].name, 0);
 		if (op && !(op->text = strdup(links[i].target)))

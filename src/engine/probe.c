@@ -71,7 +71,7 @@ static int in_namespaces(uint64_t flags, probe_fn *fn, int *made)
 	if (flags & CLONE_NEWUSER) {
 		char map[48];
 		snprintf(path, sizeof path, "/proc/%d", (int)pid);
-		cleanup_close int proc = open(path, O_PATH | O_CLOEXEC);
+		cleanup_close int proc = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
 		if (geteuid() != 0)
 			e = -fd_write_at(proc, "setgroups", "deny");
 		snprintf(map, sizeof map, "%u %u 1\n", 1000u,
@@ -137,7 +137,7 @@ static int do_landlock(void)
 {
 	int abi = landlock_abi();
 	const struct plan_rule read_all = { LL_READ, true, (char *)"/" };
-	int dir = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int dir = openat(AT_FDCWD, "/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	if (abi < 0)
 		return -abi;

@@ -247,7 +247,7 @@ static int open_sources(struct root *r)
 		const struct plan_op *op = &r->plan->ops[i];
 		if (op->kind != OP_BIND || r->slots[i] >= 0)
 			continue;
-		r->slots[i] = open(op->src, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		r->slots[i] = openat(AT_FDCWD, op->src, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 		if (r->slots[i] < 0)
 			return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->src);
 		int e = root_check_identity(r, op, r->slots[i]);
@@ -293,7 +293,7 @@ static int make_trees(struct root *r)
 	strcat(data, root_decimal(root_inodes(size), num));
 	if (mount("tmpfs", attached, "tmpfs", MS_NOSUID | MS_NODEV, data) < 0)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "tmpfs");
-	r->scratchfd = open(attached, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r->scratchfd = openat(AT_FDCWD, attached, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r->scratchfd < 0 || mkdirat(r->scratchfd, "root", 0755) < 0 ||
 	    mkdirat(r->scratchfd, "empty", 0000) < 0 ||
 	    mknodat(r->scratchfd, "empty-file", S_IFREG, 0) < 0)

@@ -71,7 +71,7 @@ static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid)
 		r = write_map(pid, "gid_map", gid, to_gid);
 	if (r == 0) {
 		snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
-		r = open(path, O_RDONLY | O_CLOEXEC);
+		r = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 		if (r < 0)
 			r = -errno;
 	}

@@ -170,7 +170,7 @@ static int map_ids(struct run *r, struct brig_error *err)
 	char path[32];
 
 	snprintf(path, sizeof path, "/proc/%d", (int)r->init);
-	cleanup_close int proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int proc = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (proc < 0)
 		return diagnose_idmap(errno, err);
 	int e = fd_write_at(proc, "gid_map", r->l.gid_map);
@@ -186,14 +186,14 @@ static int map_ids(struct run *r, struct brig_error *err)
 
 static int start_custodian(struct run *r, struct brig_error *err)
 {
-	int e = 0;
-
-	if (r->cust.pid <= 0)
-		e = custodian_start(&r->cust, &r->cg, &r->l.plan->protect,
-				    r->l.spec->workspace.fd);
-	/* nothing to wait for before the child exists */
-	if (e == 0 && r->init_pidfd >= 0 && !r->cust.watching)
-		e = custodian_watch(&r->cust, r->init_pidfd);
+	if (r->cust.pid > 0)
+		return 0;
+	r->cust.cg = &r->cg;
+	r->cust.protect = &r->l.plan->protect;
+	r->cust.wsfd = r->l.spec->workspace.fd;
+	r->cust.death_write = &r->l.death_write;
+	r->cust.init_pidfd = &r->init_pidfd;
+	int e = custodian_start(&r->cust);
 	return e < 0 ? err_set(err, BRIG_E_NO_MEMORY, -e, "custodian",
 			       "the process that cleans up after us") : 0;
 }
@@ -246,6 +246,7 @@ static int start(struct run *r, struct brig_error *err)
 		child_main(l);
 	r->init = pid;
 	r->init_pidfd = pidfd;
+	place_elsewhere(&l->place, pid);
 	/* Our copies of the child's ends: end of file must mean it closed them. */
 	fd_close(&l->ctl_child);
 	fd_close(&l->status_write);
@@ -299,6 +300,7 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 	if (r->sigfd < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "signals");
 	prepare_filter(r);
+	place_init(&l->place);
 	int e;
 	r->late_limits = cgroup_is_v1();
 	if (r->late_limits) {
@@ -339,7 +341,8 @@ static void reap(struct run *r)
 		;
 	r->res->cpu_ms = (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1e3 +
 			 (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e3;
-	r->res->max_rss_kb = (uint64_t)ru.ru_maxrss;
+	if (!r->res->max_rss_kb) /* the group's own peak is the better number */
+		r->res->max_rss_kb = (uint64_t)ru.ru_maxrss;
 }
 
 static void protect_denied(void *arg, const char *path, const char *moved_to)
@@ -376,13 +379,23 @@ static void account(struct run *r)
 	notify_report(r);
 }
 
-static void finish(struct run *r)
+/* The end of what outlives a run, and of the one who would have had to end it. */
+static void remove_groups(struct run *r)
+{
+	cgroup_remove(&r->cg);
+	cgroup_close(&r->cg);
+	custodian_dismiss(&r->cust);
+}
+
+void run_settle(struct run *r)
 {
 	struct brig_result *res = r->res;
 
-	reap(r);
-	r->t_end = now_ns();
-	/* Every process inside is gone: what it left can be judged now. */
+	if (r->settled)
+		return;
+	r->settled = true;
+	/* Every process inside is gone (init, at most, is on its way): what they
+	 * left can be judged now. */
 	if (r->released) {
 		int n = protect_sweep(&r->l.plan->protect,
 				      r->l.spec->workspace.fd, protect_denied, res);
@@ -392,11 +405,22 @@ static void finish(struct run *r)
 				    "moved aside",
 				    "look at the workspace before using it", 1);
 		account(r);
-		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
 	}
-	cgroup_remove(&r->cg);
-	cgroup_close(&r->cg);
-	custodian_dismiss(&r->cust);
+	/* A version 2 group has init in it and lives until that is gone. */
+	if (r->cg.version != 2)
+		remove_groups(r);
+}
+
+static void finish(struct run *r)
+{
+	struct brig_result *res = r->res;
+
+	reap(r);
+	r->t_end = now_ns();
+	run_settle(r);
+	if (r->released)
+		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
+	remove_groups(r);
 	root_release(&r->l.root);
 	free(r->l.script_argv);
 	int *fds[] = { &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.status_read,
@@ -422,7 +446,7 @@ void engine_run(const struct plan *plan, struct brig_result *res)
 		.res = res, .init = -1, .job = -1, .init_pidfd = -1,
 		.job_pidfd = -1, .listener = -1, .sigfd = -1, .out_read = -1,
 		.err_read = -1, .pty = -1, .pty_slave = -1,
-		.cust = { .pid = -1, .sock = -1 },
+		.cust = { .pid = -1 },
 		.l = { .ctl_child = -1, .ctl_supervisor = -1, .status_read = -1,
 		       .status_write = -1, .death_read = -1, .death_write = -1,
 		       .stdio = { -1, -1, -1 } },

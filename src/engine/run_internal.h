@@ -49,11 +49,16 @@ struct run {
 	sigset_t old_mask;
 	struct sigaction old_chld;
 	bool chld_changed;
+	bool settled;    /* run_settle() was here */
 	bool ending;     /* init was asked to end everything */
 	uint64_t t_ending;
 };
 
 uint64_t now_ns(void);
+
+/* run.c: judges what the command left in the workspace; once, when everything
+ * inside has ended. */
+void run_settle(struct run *r);
 
 /* supervise.c: waits until the process tree is gone, or set-up has failed
  * (then res->error is set and the tree has been killed). */

@@ -28,7 +28,7 @@ static int find_helper(char out[PATH_MAX])
 {
 	static const char *const places[] = { "brig-seccomp",
 					      "../libexec/brig/brig-seccomp" };
-	char dir[PATH_MAX];
+	big_buffer char dir[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - 1);
 	if (n <= 0)
 		return -errno;
@@ -67,7 +67,7 @@ static int start_helper(const char *path, const char *label, int in, int out,
 /* The profile as a file to read from: no pipe that could fill up. */
 static int text_fd(const char *json, size_t len)
 {
-	cleanup_close int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	cleanup_close int fd = openat(AT_FDCWD, "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0)
 		fd = (int)syscall(SYS_memfd_create, "brig-profile", 1u /* CLOEXEC */);
 	if (fd < 0)
@@ -112,7 +112,7 @@ static int read_reply(int fd, struct seccomp_prog **out, struct brig_error *err)
 int seccomp_profile_compile(const char *json, size_t len, const char *label,
 			    struct seccomp_prog **out, struct brig_error *err)
 {
-	char helper[PATH_MAX];
+	big_buffer char helper[PATH_MAX];
 	pid_t pid = -1;
 	int p[2], st;
 

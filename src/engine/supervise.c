@@ -176,6 +176,10 @@ static void on_status(struct run *r)
 	}
 	r->status = rep.status;
 	r->status_known = true;
+	fd_close(&r->l.status_read); /* its last word */
+	/* Init has killed and reaped all there was.  Its own end takes a while
+	 * (the mounts go with it): time to look at the workspace. */
+	run_settle(r);
 }
 
 static bool command_done(struct run *r)
@@ -266,7 +270,7 @@ static void on_signal(struct run *r)
 
 static void drain(int *fd, struct capture *c)
 {
-	char data[65536];
+	big_buffer char data[65536];
 	ssize_t n = read(*fd, data, sizeof data);
 
 	if (n > 0)
@@ -360,9 +364,8 @@ enum { P_CTL, P_STATUS, P_INIT, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_PTY, P_USER,
 static void wait_events(struct run *r, struct pollfd *p, int timeout)
 {
 	/* Every wake-up costs: before the release the job's word is waited for
-	 * first, init's is there by then or follows; after it the status is
-	 * read when pid 1 is gone, which is what ends the run. */
-	bool init_next = r->job_ready && !r->init_ready;
+	 * first, init's is there by then or follows. */
+	bool init_next = r->job_ready || r->init_ready;
 	p[P_CTL] = (struct pollfd){ r->l.ctl_supervisor, POLLIN, 0 };
 	p[P_STATUS] = (struct pollfd){ init_next ? r->l.status_read : -1, POLLIN, 0 };
 	p[P_INIT] = (struct pollfd){ r->init_pidfd, POLLIN, 0 };

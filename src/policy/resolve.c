@@ -164,7 +164,7 @@ static int resolve_seccomp(const struct brig_spec *rq, struct spec *s,
 	if (!path)
 		return 0;
 	/* O_NONBLOCK: a FIFO must not hang us; the regular-file check refuses it */
-	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	cleanup_close int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		int e = errno;

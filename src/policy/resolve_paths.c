@@ -39,7 +39,7 @@ char *caller_home(void)
 	if (env && path_normalise(env, &norm) == 0)
 		return norm;
 	/* Not getpwuid(): it would load NSS modules into a static program. */
-	cleanup_close int fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+	cleanup_close int fd = openat(AT_FDCWD, "/etc/passwd", O_RDONLY | O_CLOEXEC);
 	cleanup_free char *text = NULL;
 	size_t len;
 	if (fd < 0 || fd_read_all(fd, 1 << 20, &text, &len) < 0)
@@ -75,7 +75,7 @@ static int fd_path(int fd, char out[PATH_MAX])
 static int bind_identify(struct spec_bind *b)
 {
 	struct stat st;
-	char path[PATH_MAX];
+	big_buffer char path[PATH_MAX];
 
 	if (fstat(b->fd, &st) < 0)
 		return -errno;
@@ -120,7 +120,7 @@ static int open_workspace(const char *given, struct spec *s,
 
 	/* O_NOFOLLOW: a link could be re-pointed by whoever owns it, and then
 	 * the tree that is writable is no longer the one that was named. */
-	w->fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	w->fd = openat(AT_FDCWD, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (w->fd < 0)
 		return bad_workspace(err, errno, path, "",
 				     "give an existing directory: --workspace DIR");
@@ -162,7 +162,7 @@ static int check_workspace_place(const struct brig_spec *rq, struct spec *s,
 		return bad_workspace(err, 0, "/", "would expose the whole machine",
 				     "give a project directory: --workspace DIR");
 	cleanup_free char *home = caller_home();
-	char real_home[PATH_MAX];
+	big_buffer char real_home[PATH_MAX];
 	if (home && realpath(home, real_home) && !streq(real_home, "/") &&
 	    path_is_under(real_home, w->src) && !request_flag(rq, OPT_ALLOW_HOME))
 		return bad_workspace(err, 0, w->src,
@@ -291,7 +291,7 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 		err_fix(err, "write %s SRC or %s SRC:DST", opt, opt);
 		return -EINVAL;
 	}
-	b->fd = open(src, O_PATH | O_CLOEXEC);
+	b->fd = openat(AT_FDCWD, src, O_PATH | O_CLOEXEC);
 	if (b->fd < 0) {
 		int e = errno;
 		err_set(err, BRIG_E_BAD_MOUNT, e, "policy", "%s %.200s", opt, src);
@@ -308,7 +308,7 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 	}
 	if (!dst) {
 		/* as the caller wrote it, so that links to it keep working */
-		char cwd[PATH_MAX];
+		big_buffer char cwd[PATH_MAX];
 		if (src[0] == '/')
 			dst = strdup(src);
 		else if (getcwd(cwd, sizeof cwd))

@@ -136,7 +136,7 @@ static int read_links(int fd, size_t hash, gitindex_link *cb, void *arg)
 {
 	struct reader r;
 	unsigned char head[12];
-	char name[PATH_MAX];
+	big_buffer char name[PATH_MAX];
 	size_t len = 0;
 
 	r.fd = fd;

@@ -175,7 +175,7 @@ struct place {
  */
 static bool follow(struct scan *s, struct place *w, const char *target)
 {
-	char rest[PATH_MAX];
+	big_buffer char rest[PATH_MAX];
 	size_t n = strlen(s->root);
 
 	if (++s->links > LINKS_MAX)
@@ -197,7 +197,7 @@ static bool follow(struct scan *s, struct place *w, const char *target)
 static bool read_gitdir(struct scan *s, const char *path, char out[PATH_MAX])
 {
 	static const char key[] = "gitdir: ";
-	char text[PATH_MAX];
+	big_buffer char text[PATH_MAX];
 	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
 
 	if (fd < 0)
@@ -254,7 +254,7 @@ static int scan_match(struct scan *s, const struct place *w, const char *name,
 		return 0;
 	memcpy(sub->rest, w->rest, sizeof sub->rest);
 	size_t before = s->p->n;
-	char dir[PATH_MAX];
+	big_buffer char dir[PATH_MAX];
 	memcpy(dir, sub->cur, sizeof dir);
 	int r = scan_from(s, sub, true);
 	if (r < 0 || s->p->n == before)
@@ -266,7 +266,7 @@ static int scan_match(struct scan *s, const struct place *w, const char *name,
 /* What "*" stands for now; what it may stand for later is the sweep's. */
 static int scan_glob(struct scan *s, struct place *w, bool globbed)
 {
-	char later[PATH_MAX], tail[PATH_MAX];
+	big_buffer char later[PATH_MAX], tail[PATH_MAX];
 	int matches = 0, r = 0;
 
 	if (!globbed && join(tail, "*", w->rest) && join(later, w->cur, tail)) {
@@ -540,7 +540,7 @@ static void scan_one_link(void *arg, const char *path)
 static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth)
 {
 	struct links l = { .s = s, .tree = tree, .depth = depth };
-	char path[PATH_MAX];
+	big_buffer char path[PATH_MAX];
 
 	if (!join(path, gitdir, "index"))
 		return 0;

@@ -285,7 +285,7 @@ static bool same(const struct protect_entry *e, const struct stat *st)
 static void judge_link(struct sweep *s, const struct protect_entry *e, int dfd,
 		       const char *name, int fd, const struct stat *st)
 {
-	char target[PATH_MAX];
+	big_buffer char target[PATH_MAX];
 
 	if (fd >= 0 && S_ISLNK(st->st_mode)) {
 		ssize_t n = readlinkat(fd, "", target, sizeof target - 1);
@@ -424,7 +424,7 @@ static int open_gitfile(struct sweep *s, int dfd, char path[PATH_MAX])
 /* `.git` in the directory of a submodule; s->path ends with it. */
 static void sweep_nested(struct sweep *s, int dfd, int depth)
 {
-	char place[PATH_MAX], here[PATH_MAX];
+	big_buffer char place[PATH_MAX], here[PATH_MAX];
 	size_t len = s->len;
 	struct stat st;
 	cleanup_close int fd = protect_open_forced(dfd, ".git", O_PATH);
