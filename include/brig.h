@@ -108,6 +108,12 @@ int brig_run(const struct brig_spec *spec, struct brig_result **result,
  * called (a value that brig_spec_set() did not take, say).  NULL: no memory. */
 struct brig_result *brig_result_refused(const struct brig_error *why);
 
+/* Calls back for every denial that concerns the workspace itself (a protected
+ * path that was created or replaced): target, and what was done about it. */
+void brig_result_warn(const struct brig_result *result,
+		      void (*warn)(void *arg, const char *target, const char *text),
+		      void *arg);
+
 /* The exit code `brig run` would end with (see the exit code table). */
 int brig_result_exit_code(const struct brig_result *result);
 

@@ -73,6 +73,17 @@ static void refuse_in_json(int argc, char **argv)
 	brig_result_free(res);
 }
 
+/* What was found in the workspace concerns the person, whatever they read. */
+static void warn_path(void *arg, const char *target, const char *text)
+{
+	cleanup_free char *what = str_printable(target);
+	cleanup_free char *how = str_printable(text);
+
+	(void)arg;
+	fprintf(stderr, "brig: protected: %.200s: %s\n", what ? what : "?",
+		how ? how : "?");
+}
+
 /* Runs what the request says and returns brig's exit code. */
 static int run_request(struct brig_spec *rq)
 {
@@ -96,6 +107,8 @@ static int run_request(struct brig_spec *rq)
 		if (code == EXIT_REFUSED)
 			code = cli_error_code(&err);
 	}
+	if (!request_flag(rq, OPT_JSON))
+		brig_result_warn(res, warn_path, NULL);
 	write_result(res, request_flag(rq, OPT_JSON), status_fd);
 	/* The process ends here: the kernel frees faster than we could. */
 	fflush(NULL);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -56,6 +57,32 @@ static void wait_for(const struct launch *l, enum wire_type type)
 		_exit(125);
 }
 
+/*
+ * A second user and mount namespace around the finished tree.  In the copy every
+ * mount is locked to its place: it cannot be uncovered, and, what is less
+ * obvious, it stays where it is when the namespace ends.  Without this a
+ * descriptor of the workspace that was handed to another sandbox would reach
+ * below brig's read-only and masking mounts as soon as this one is gone.
+ *
+ * The first namespace is held open until init is executed: taking it apart waits
+ * for the whole machine, which the job need not.
+ */
+static void lock_mounts(const struct launch *l)
+{
+	if (openat(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC) < 0)
+		child_fail(l, BRIG_E_MOUNT_FAILED, errno, "lock", "/proc/self/ns/mnt");
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+		child_fail(l, BRIG_E_USERNS_DENIED, errno, "lock",
+			   "a second user namespace, which locks the mounts");
+	int e = fd_write_at(AT_FDCWD, "/proc/self/setgroups", "deny");
+	if (e == 0)
+		e = fd_write_at(AT_FDCWD, "/proc/self/gid_map", l->gid_map_same);
+	if (e == 0)
+		e = fd_write_at(AT_FDCWD, "/proc/self/uid_map", l->uid_map_same);
+	if (e < 0)
+		child_fail(l, BRIG_E_IDMAP_DENIED, -e, "lock", "mapping the ids again");
+}
+
 /* An ordinary user's maps: one line each, written from inside.  setgroups has
  * to be given up first (CVE-2014-8989). */
 static void map_own_ids(const struct launch *l)
@@ -83,6 +110,11 @@ static void take_ids(const struct launch *l)
 	if (setresgid(s->in_gid, s->in_gid, s->in_gid) < 0 ||
 	    setresuid(s->in_uid, s->in_uid, s->in_uid) < 0)
 		child_fail(l, BRIG_E_IDMAP_DENIED, errno, "ids", "taking the mapped id");
+	/* Root's change of id made our own /proc files unwritable, and we have
+	 * maps to write.  Nobody is in here yet who could look at us; init and
+	 * the command start with memory of their own. */
+	if (s->as_root && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+		child_fail(l, BRIG_E_IDMAP_DENIED, errno, "ids", "own /proc files");
 }
 
 static void private_names(const struct launch *l)
@@ -235,8 +267,10 @@ void child_main(struct launch *l)
 	if (e < 0)
 		child_fail(l, l->root.code, -e, "mount", l->root.what);
 	set_limits(l);
+	/* owned by the first user namespace: joined before we leave that */
 	if (l->plan->own_net)
 		netns_join(l);
+	lock_mounts(l);
 
 	/* Shares our memory and is its only owner once we execute init: nothing
 	 * is copied.  It confines itself while we go on. */

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -81,6 +82,11 @@ static void take_stdio(const struct launch *l)
 	if (l->spec->pty && ioctl(0, TIOCSCTTY, 0) < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "pty",
 			   "the controlling terminal");
+	/* A caller's raised priority is not the command's. */
+	errno = 0;
+	int nice_now = getpriority(PRIO_PROCESS, 0);
+	if (errno == 0 && nice_now < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "stdio", "the priority");
 	/* Everything else is closed by the execve, including what the caller
 	 * leaked into brig. */
 	if (sys_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)

@@ -36,6 +36,7 @@ struct launch {
 	uint32_t netns_done;
 	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
 	char uid_map[48], gid_map[48];    /* the one line of each map */
+	char uid_map_same[48], gid_map_same[48]; /* the same id again, see lock_mounts() */
 	char status_arg[12], death_arg[12], job_arg[12];
 	char **script_argv;               /* sh FILE ARGS…, for files without #! */
 };

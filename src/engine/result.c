@@ -50,6 +50,15 @@ void brig_result_free(struct brig_result *r)
 	free(r);
 }
 
+void brig_result_warn(const struct brig_result *r,
+		      void (*warn)(void *arg, const char *target, const char *text),
+		      void *arg)
+{
+	for (size_t i = 0; i < r->n_denied; i++)
+		if (strcmp(r->denied[i].kind, "path") == 0)
+			warn(arg, r->denied[i].target, r->denied[i].fix);
+}
+
 int brig_result_exit_code(const struct brig_result *r)
 {
 	switch (r->error.code) {

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -74,6 +75,10 @@ static int make_channels(struct run *r, struct brig_error *err)
 	const struct spec *s = l->spec;
 	snprintf(l->uid_map, sizeof l->uid_map, "%u %u 1\n", s->in_uid, s->host_uid);
 	snprintf(l->gid_map, sizeof l->gid_map, "%u %u 1\n", s->in_gid, s->host_gid);
+	snprintf(l->uid_map_same, sizeof l->uid_map_same, "%u %u 1\n", s->in_uid,
+		 s->in_uid);
+	snprintf(l->gid_map_same, sizeof l->gid_map_same, "%u %u 1\n", s->in_gid,
+		 s->in_gid);
 	snprintf(l->status_arg, sizeof l->status_arg, "%d", l->status_write);
 	snprintf(l->death_arg, sizeof l->death_arg, "%d", l->death_read);
 	
@@ -288,9 +293,39 @@ static void block_signals(struct run *r)
 	r->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/*
+ * Standard input, output and error are the one thing of the caller's that the
+ * command gets as it is.  A directory there (or a bare path descriptor) would be
+ * a way out: names can be looked up from it.
+ */
+static int check_stdio(struct brig_error *err)
+{
+	static const char *const names[] = { "input", "output", "error" };
+
+	for (int fd = 0; fd < 3; fd++) {
+		struct stat st;
+		int flags = fcntl(fd, F_GETFL);
+		if (flags < 0 || fstat(fd, &st) < 0)
+			return err_set(err, BRIG_E_BAD_FD, errno, "prepare",
+				       "standard %s", names[fd]);
+		if (!S_ISDIR(st.st_mode) && !(flags & O_PATH))
+			continue;
+		err_set(err, BRIG_E_BAD_FD, 0, "prepare",
+			"standard %s is a directory: the command could look up names "
+			"from it", names[fd]);
+		err_fix(err, "redirect it: </dev/null, for one");
+		return -EISDIR;
+	}
+	return 0;
+}
+
 static int prepare(struct run *r, const struct plan *plan, struct brig_error *err)
 {
 	struct launch *l = &r->l;
+	int bad = check_stdio(err);
+
+	if (bad < 0)
+		return bad;
 
 	l->plan = plan;
 	l->spec = plan->spec;

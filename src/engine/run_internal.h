@@ -45,6 +45,7 @@ struct run {
 	uint64_t t_start, t_release, t_end; /* nanoseconds, monotonic */
 	uint32_t refused[DENY_MAX_CALL];
 	bool tty_saved;
+	int stdin_flags;
 	struct termios tty;
 	sigset_t old_mask;
 	struct sigaction old_chld;

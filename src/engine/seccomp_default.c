@@ -82,8 +82,10 @@ static const struct group groups[] = {
 		       "poll", "ppoll", "pselect6", "select", "signalfd",
 		       "signalfd4") },
 
-	/* Asynchronous reads of the old kind: small, and databases use it. */
-	{ ALLOW, NAMES("io_cancel", "io_destroy", "io_getevents",
+	/* Asynchronous reads of the old kind draw on one number for the whole
+	 * machine (fs.aio-max-nr), which a sandbox could use up.  Databases fall
+	 * back when there are none. */
+	{ NOSYS, NAMES("io_cancel", "io_destroy", "io_getevents",
 		       "io_pgetevents", "io_setup", "io_submit") },
 
 	/* inotify sees only what the mount namespace shows. */
@@ -117,13 +119,10 @@ static const struct group groups[] = {
 	/* Scheduling and limits: without CAP_SYS_NICE and CAP_SYS_RESOURCE
 	 * they only go down; the cgroup holds the rest. */
 	{ ALLOW, NAMES("getcpu", "getpriority", "getrlimit", "getrusage",
-		       "ioprio_get", "ioprio_set", "prlimit64",
-		       "sched_get_priority_max", "sched_get_priority_min",
+		       "ioprio_get", 		       "sched_get_priority_max", "sched_get_priority_min",
 		       "sched_getaffinity", "sched_getattr", "sched_getparam",
 		       "sched_getscheduler", "sched_rr_get_interval",
-		       "sched_setaffinity", "sched_setattr", "sched_setparam",
-		       "sched_setscheduler", "sched_yield", "setpriority",
-		       "setrlimit", "sysinfo", "times", "uname") },
+		       		       "sched_yield", 		       "setrlimit", "sysinfo", "times", "uname") },
 
 	/* Reading clocks and setting timers of one's own. */
 	{ ALLOW, NAMES("alarm", "clock_getres", "clock_gettime",
@@ -371,6 +370,15 @@ static const struct seccomp_rule socketpair_rules[] = {
 	IF1(ALLOW, EQ(0, 1)),
 };
 
+/* Pid 1 has the same user, so these would work on it: with a descriptor limit of
+ * zero it could not watch for the supervisor's death any more. */
+static const struct seccomp_rule not_init0_rules[] = {
+	IF1(REFUSE, EQ(0, 1)),
+};
+static const struct seccomp_rule not_init1_rules[] = {
+	IF1(REFUSE, EQ(1, 1)),
+};
+
 struct filter {
 	const char *const *names;
 	const struct seccomp_rule *rules;
@@ -382,6 +390,11 @@ struct filter {
 
 static const struct filter filters[] = {
 	{ .names = NAMES("clone"), RULES(clone_rules), .otherwise = REFUSE },
+	{ .names = NAMES("prlimit64", "sched_setaffinity", "sched_setattr",
+			 "sched_setparam", "sched_setscheduler"),
+	  RULES(not_init0_rules), .otherwise = ALLOW, .floor = true },
+	{ .names = NAMES("setpriority", "ioprio_set"), RULES(not_init1_rules),
+	  .otherwise = ALLOW, .floor = true },
 	{ .names = NAMES("ioctl"), RULES(ioctl_rules), .otherwise = ALLOW, .floor = true },
 	{ .names = NAMES("chmod", "creat", "fchmod"), RULES(chmod_rules), .otherwise = REFUSE,
 	  .floor = true },

@@ -11,8 +11,10 @@
 
 void terminal_start(struct run *r)
 {
-	if (tcgetattr(STDIN_FILENO, &r->tty) == 0)
+	if (tcgetattr(STDIN_FILENO, &r->tty) == 0) {
 		r->tty_saved = true;
+		r->stdin_flags = fcntl(STDIN_FILENO, F_GETFL);
+	}
 	if (r->pty < 0)
 		return;
 	if (r->tty_saved) {
@@ -105,6 +107,10 @@ void terminal_end(struct run *r)
 {
 	/* The command may have left the caller's terminal in any state, even
 	 * without a pty of its own: it had it as stdin. */
-	if (r->tty_saved)
-		tcsetattr(STDIN_FILENO, TCSANOW, &r->tty);
+	if (!r->tty_saved)
+		return;
+	tcsetattr(STDIN_FILENO, TCSANOW, &r->tty);
+	ioctl(STDIN_FILENO, TIOCNXCL);
+	if (r->stdin_flags >= 0)
+		fcntl(STDIN_FILENO, F_SETFL, r->stdin_flags);
 }

@@ -162,6 +162,9 @@ void init_main(long *stack)
 	int command = number(argv[3]);
 	struct pollfd_ watch[2] = { { death_fd, POLL_IN, 0 }, { -1, POLL_IN, 0 } };
 	uint64_t chld = 1ull << (SIGCHLD_ - 1);
+	static const struct {
+		long sec, nsec;
+	} at_once = { 0, 0 };
 
 	SYS5(SYS_prctl, PR_SET_NAME, "brig-init", 0, 0, 0);
 	/* Nobody inside may trace pid 1 or open its /proc files, so it cannot be
@@ -199,8 +202,14 @@ void init_main(long *stack)
 		 * which cannot be; end rather than wait for ever. */
 		if (pid < 0)
 			die(125);
-		if (SYS5(SYS_ppoll, watch, 2, 0, 0, 8) < 0)
+		/* with more to reap, only look, do not sleep */
+		long ready = SYS5(SYS_ppoll, watch, 2, pid > 0 ? &at_once : 0, 0, 8);
+		if (ready == -EINTR_)
 			continue;
+		/* Not being able to watch for the supervisor's death means not to
+		 * live on without it. */
+		if (ready < 0)
+			die(125);
 		if (watch[0].revents) {
 			char byte;
 			if (SYS3(SYS_read, death_fd, &byte, 1) != 1)

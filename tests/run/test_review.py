@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks that worked once.  Each was found by trying; none may come back."""
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import BRIG, need, survivors, wait_until
+
+# B listens in the workspace and keeps the directory that A hands it; when A is
+# gone it tries to get below brig's mounts through it.
+RECEIVER = r"""
+import os, socket, time
+s = socket.socket(socket.AF_UNIX); s.bind("b.sock"); s.listen(1)
+open("b.ready", "w").close()
+c, _ = s.accept()
+_, fds, _, _ = socket.recv_fds(c, 1, 1)
+while not os.path.exists("a.gone"):
+    time.sleep(0.02)
+time.sleep(0.3)
+def attempt(name, flags):
+    try:
+        fd = os.open(name, flags, 0o644, dir_fd=fds[0])
+    except OSError as e:
+        return os.strerror(e.errno)
+    return "OPENED " + repr(os.read(fd, 40)) if flags == os.O_RDONLY else "OPENED"
+print(attempt(".git/config", os.O_WRONLY | os.O_APPEND))
+print(attempt(".git/hooks/post-index-change", os.O_WRONLY | os.O_CREAT))
+print(attempt("secret.env", os.O_RDONLY))
+"""
+SENDER = r"""
+import os, socket
+s = socket.socket(socket.AF_UNIX); s.connect("b.sock")
+socket.send_fds(s, [b"x"], [os.open(".", os.O_RDONLY | os.O_DIRECTORY)])
+"""
+
+
+def test_a_directory_handed_to_another_sandbox_stays_covered(who):
+    """Mounts of a sandbox that ended must not come off what they covered."""
+    need("git")
+    who.host("git", "init", "-q", ".")
+    who.write(who.ws / "secret.env", "API_KEY=topsecret")
+    who.write(who.ws / "recv.py", RECEIVER)
+    who.write(who.ws / "send.py", SENDER)
+    mask = ["--mask", str(who.ws / "secret.env")]
+    before = (who.ws / ".git/config").read_bytes()
+    b = who.popen([BRIG, "run", "--workspace", who.ws, *mask, "--", "/usr/bin/python3", "recv.py"],
+                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert wait_until(lambda: (who.ws / "b.ready").exists(), 10)
+        a = who.run("/usr/bin/python3", "send.py", opts=mask)
+        assert a.code == 0, a.json
+        who.write(who.ws / "a.gone")
+        out, err = b.communicate(timeout=20)
+    finally:
+        b.kill()
+    lines = out.decode().splitlines()
+    assert len(lines) == 3, (out, err)
+    assert not any("OPENED" in x for x in lines), lines
+    assert (who.ws / ".git/config").read_bytes() == before
+    assert not (who.ws / ".git/hooks/post-index-change").exists()
+
+
+DISARM = r"""
+import resource, os, time, sys
+for what in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC):
+    try:
+        resource.prlimit(1, what, (0, 0)); print("prlimit WORKED")
+    except PermissionError:
+        print("refused")
+for call in (lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
+             lambda: os.sched_setaffinity(1, {0}),
+             lambda: os.setpriority(os.PRIO_PROCESS, 1, 19)):
+    try:
+        call(); print("WORKED")
+    except PermissionError:
+        print("refused")
+"""
+
+
+def test_pid_1_cannot_be_disarmed(who):
+    r = who.run("/usr/bin/python3", "-c", DISARM)
+    assert r.json["stdout"].split() == ["refused"] * 5, r.json
+
+
+def test_orphans_do_not_keep_init_from_dying(who):
+    """A flood of orphans to reap, and the supervisor killed meanwhile."""
+    mark = "61616.%d" % os.getpid()
+    p = who.popen([BRIG, "run", "--timeout", "0", "--pids", "100", "--workspace", who.ws, "--", "sh", "-c",
+                   "sleep %s & while :; do (sh -c : &) ; done" % mark],
+                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert wait_until(lambda: survivors(mark), 5)
+    time.sleep(0.3)
+    p.send_signal(signal.SIGKILL)
+    p.wait()
+    assert wait_until(lambda: not survivors(mark), 3), survivors(mark)
+
+
+@pytest.mark.parametrize("fd", [0, 1, 2])
+def test_a_directory_is_no_standard_stream(who, fd):
+    d = os.open("/usr", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        streams = {0: "stdin", 1: "stdout", 2: "stderr"}
+        kw = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        kw[streams[fd]] = d
+        p = who.popen([BRIG, "run", "--workspace", who.ws, "--", *who.ran_marker()], **kw)
+        assert p.wait(20) == 125
+        assert not who.marker.exists()
+    finally:
+        os.close(d)
+
+
+def test_machine_wide_aio_is_out_of_reach(who):
+    code = "import ctypes; print(ctypes.CDLL(None, use_errno=True).syscall(206, 1 << 16, 0), ctypes.get_errno())"
+    assert who.run("/usr/bin/python3", "-c", code).json["stdout"] == "-1 38\n"
+
+
+def test_raised_priority_is_not_inherited(who):
+    if not who.is_root:
+        pytest.skip("only root can raise a priority to inherit")
+    r = who.brig("run", "--workspace", who.ws, "--", "nice", preexec_fn=lambda: os.nice(-5))
+    assert r.out == b"0\n" or r.out == "0\n", r
+
+
+def test_processors_are_the_callers(who):
+    """Placing the helper processes must not narrow what the command may use."""
+    inside = who.run("/usr/bin/python3", "-c", "import os; print(sorted(os.sched_getaffinity(0)))").json["stdout"]
+    assert inside == "%s\n" % sorted(os.sched_getaffinity(0))
+
+
+def test_planted_paths_are_said_without_json(who):
+    r = who.brig("run", "--workspace", who.ws, "--", "sh", "-c", "echo evil > .envrc")
+    assert r.code == 0
+    assert "protected: .envrc: moved aside" in (r.err if isinstance(r.err, str) else r.err.decode())
+    assert not (who.ws / ".envrc").exists()
