@@ -326,10 +326,14 @@ char *explain_for_model(const struct plan *p)
 			     "anything%s.\n",
 			 s->loopback ? "; servers you start yourself on 127.0.0.1 work" :
 				       "");
-	if (s->limits.timeout_ms)
-		buf_addf(&b, "- A call is stopped after %" PRIu64 ".%03" PRIu64
-			     " seconds.\n",
-			 s->limits.timeout_ms / 1000, s->limits.timeout_ms % 1000);
+	if (s->limits.timeout_ms) {
+		uint64_t ms = s->limits.timeout_ms % 1000;
+		buf_addf(&b, "- A call is stopped after %" PRIu64,
+			 s->limits.timeout_ms / 1000);
+		if (ms)
+			buf_addf(&b, ".%03" PRIu64, ms);
+		buf_adds(&b, " seconds.\n");
+	}
 	if (s->limits.memory)
 		buf_addf(&b, "- Use at most %s of memory.\n",
 			 size_text(s->limits.memory, mem));

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 
@@ -15,36 +17,105 @@ enum { TYPE_BITS = 0170000, TYPE_GITLINK = 0160000 };
 
 /* Reading and not mmap: a file cut short under a map would kill us. */
 struct reader {
+	struct gitindex_work *w;
 	int fd, error;
+	int stop; /* not the file's fault: the callback's word, or no work left */
 	size_t at, len;
-	unsigned char buf[16384];
+	off_t off;  /* in the file, of the buffer's first byte */
+	off_t paid; /* up to here; what a nested reader made us read again is free */
 };
+
+void gitindex_begin(struct gitindex_work *w)
+{
+	clock_gettime(CLOCK_MONOTONIC, &w->end);
+	w->end.tv_sec += GITINDEX_SECONDS;
+	w->bytes = GITINDEX_BYTES;
+	w->n_seen = 0;
+	w->owner = NULL;
+}
+
+static bool late(const struct gitindex_work *w)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec > w->end.tv_sec ||
+	       (now.tv_sec == w->end.tv_sec && now.tv_nsec >= w->end.tv_nsec);
+}
+
+int gitindex_visit(struct gitindex_work *w, const struct stat *st)
+{
+	for (unsigned i = 0; i < w->n_seen; i++)
+		if (w->seen[i].ino == st->st_ino && w->seen[i].dev == st->st_dev)
+			return 0;
+	if (w->n_seen == GITINDEX_LINKS)
+		return -EDQUOT;
+	w->seen[w->n_seen].dev = st->st_dev;
+	w->seen[w->n_seen++].ino = st->st_ino;
+	return 1;
+}
+
+char *gitindex_buffer(struct gitindex_work *w)
+{
+	w->owner = NULL;
+	return w->buf;
+}
+
+bool gitindex_path_ok(const char *path)
+{
+	for (;;) {
+		size_t n = strcspn(path, "/");
+		if (!n || n > NAME_MAX || (n == 1 && path[0] == '.') ||
+		    (n == 2 && !memcmp(path, "..", 2)))
+			return false;
+		if (!path[n])
+			return true;
+		path += n + 1;
+	}
+}
+
+/* Makes a byte available at r->at. */
+static bool fill(struct reader *r)
+{
+	struct gitindex_work *w = r->w;
+
+	if (r->at < r->len && w->owner == r)
+		return true;
+	if (w->bytes <= 0 || late(w)) {
+		r->error = r->stop = -EDQUOT;
+		return false;
+	}
+	r->off += (off_t)r->at;
+	r->at = r->len = 0;
+	w->owner = r;
+	ssize_t n;
+	do
+		n = pread(r->fd, w->buf, sizeof w->buf, r->off);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0) {
+		r->error = n < 0 ? -errno : -EBADMSG;
+		return false;
+	}
+	if (r->off + n > r->paid) {
+		w->bytes -= r->off + n - r->paid;
+		r->paid = r->off + n;
+	}
+	r->len = (size_t)n;
+	return true;
+}
 
 static int next_byte(struct reader *r)
 {
-	if (r->at == r->len) {
-		ssize_t n = fd_read_full(r->fd, r->buf, sizeof r->buf);
-		if (n <= 0) {
-			r->error = n < 0 ? (int)n : -EBADMSG;
-			return -1;
-		}
-		r->at = 0;
-		r->len = (size_t)n;
-	}
-	return r->buf[r->at++];
+	return fill(r) ? (unsigned char)r->w->buf[r->at++] : -1;
 }
 
 static bool take(struct reader *r, unsigned char *out, size_t n)
 {
 	while (n) {
-		if (r->at == r->len) {
-			int c = next_byte(r);
-			if (c < 0)
-				return false;
-			r->at--;
-		}
+		if (!fill(r))
+			return false;
 		size_t part = r->len - r->at < n ? r->len - r->at : n;
-		memcpy(out, r->buf + r->at, part);
+		memcpy(out, r->w->buf + r->at, part);
 		r->at += part;
 		out += part;
 		n -= part;
@@ -132,20 +203,20 @@ static bool take_entry(struct reader *r, uint32_t version, size_t hash,
 	return take(r, pad, (8 - total % 8) % 8);
 }
 
-static int read_links(int fd, size_t hash, gitindex_link *cb, void *arg)
+static int read_links(int fd, size_t hash, struct gitindex_work *w,
+		      gitindex_link *cb, void *arg, int *stop)
 {
-	struct reader r;
+	struct reader r = { .w = w, .fd = fd };
 	unsigned char head[12];
 	big_buffer char name[PATH_MAX];
 	size_t len = 0;
 
-	r.fd = fd;
-	r.error = 0;
-	r.at = r.len = 0;
-	if (lseek(fd, 0, SEEK_SET) < 0)
-		return -errno;
-	if (!take(&r, head, sizeof head))
+	/* another reader's frame may have been at this address */
+	w->owner = NULL;
+	if (!take(&r, head, sizeof head)) {
+		*stop = r.stop;
 		return r.error;
+	}
 	uint32_t version = be32(head + 4), count = be32(head + 8);
 	if (memcmp(head, "DIRC", 4) != 0)
 		return -EBADMSG;
@@ -153,23 +224,38 @@ static int read_links(int fd, size_t hash, gitindex_link *cb, void *arg)
 		return -EPROTONOSUPPORT;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t mode;
-		if (!take_entry(&r, version, hash, name, &len, &mode))
+		if (!take_entry(&r, version, hash, name, &len, &mode)) {
+			*stop = r.stop;
 			return r.error;
-		if ((mode & TYPE_BITS) == TYPE_GITLINK)
-			cb(arg, name);
+		}
+		if ((mode & TYPE_BITS) != TYPE_GITLINK)
+			continue;
+		*stop = late(w) ? -EDQUOT : cb(arg, name);
+		if (*stop)
+			return *stop;
 	}
 	return 0;
 }
 
-int gitindex_links(int fd, gitindex_link *cb, void *arg)
+int gitindex_links(int fd, struct gitindex_work *w, gitindex_link *cb, void *arg)
 {
+	struct stat st;
+	int stop = 0;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size > GITINDEX_BYTES)
+		return -EDQUOT;
 	/*
 	 * The hash is chosen by the configuration, but an index can be made to
 	 * read well under both lengths and differently.  Reading it both ways
 	 * leaves nothing to that; the wrong way ends at the first entry.
 	 */
-	int a = read_links(fd, 20, cb, arg);
-	int b = read_links(fd, 32, cb, arg);
-
+	int a = read_links(fd, 20, w, cb, arg, &stop);
+	if (stop)
+		return stop;
+	int b = read_links(fd, 32, w, cb, arg, &stop);
+	if (stop)
+		return stop;
 	return a == 0 || b == 0 ? 0 : a;
 }

@@ -7,15 +7,58 @@
 #ifndef WORKSPACE_GITINDEX_H
 #define WORKSPACE_GITINDEX_H
 
-typedef void gitindex_link(void *arg, const char *path);
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum {
+	GITINDEX_NESTING = 3,  /* submodules of submodules of submodules */
+	GITINDEX_LINKS = 512,  /* directories looked into */
+	GITINDEX_BYTES = 64 * 1024 * 1024, /* of all indexes, and of any one */
+	GITINDEX_SECONDS = 2,
+};
+
+/*
+ * What one scan or sweep may spend on all the indexes it meets, and the one
+ * buffer they share: the levels of nesting have no room for one each.
+ */
+struct gitindex_work {
+	struct timespec end; /* CLOCK_MONOTONIC */
+	int64_t bytes;       /* left */
+	unsigned n_seen;
+	const void *owner; /* whose bytes are in buf */
+	struct {
+		dev_t dev;
+		ino_t ino;
+	} seen[GITINDEX_LINKS];
+	char buf[32 * 1024];
+};
+
+void gitindex_begin(struct gitindex_work *w);
+
+/* 1 for a directory not visited yet, 0 for one that was, -EDQUOT when it is
+ * one too many. */
+int gitindex_visit(struct gitindex_work *w, const struct stat *st);
+
+/* The buffer, for other use; whoever reads an index reads that part again. */
+char *gitindex_buffer(struct gitindex_work *w);
+
+/* Called for one gitlink; anything but 0 ends the reading. */
+typedef int gitindex_link(void *arg, const char *path);
+
+/* True for a path that git itself may write: no empty component, no "." and
+ * no "..".  (Git follows others all the same when it finds them.) */
+bool gitindex_path_ok(const char *path);
 
 /*
  * Reads an index file (versions 2 to 4; SHA-1 or SHA-256) from fd and calls
  * back for each gitlink.  The index is hostile: a path may name anything and
- * must be walked beneath the work tree.  No allocation, no stdio.  0, or
- * -EBADMSG when it is no sound index under either hash (git may still see
- * something in it), -EPROTONOSUPPORT for a later version, or another -errno.
+ * must be walked beneath the work tree.  No allocation, no stdio.  0, or what
+ * the callback returned, or -EBADMSG when it is no sound index under either
+ * hash (git may still see something in it), -EPROTONOSUPPORT for a later
+ * version, -EDQUOT when the work is used up, or another -errno.
  */
-int gitindex_links(int fd, gitindex_link *cb, void *arg);
+int gitindex_links(int fd, struct gitindex_work *w, gitindex_link *cb, void *arg);
 
 #endif

@@ -11,8 +11,6 @@
 
 #include "base/fd.h"
 
-enum { CONFIG_MAX = 32 * 1024 };
-
 /*
  * An allow-list, because the list of keys that make git run a program grows
  * with git: core.fsmonitor, core.hooksPath, core.sshCommand, core.pager,
@@ -22,8 +20,11 @@ enum { CONFIG_MAX = 32 * 1024 };
  *
  * core.worktree is missing on purpose: it lets `git checkout` on the host
  * write anywhere.  (Submodules have it; one added inside a repository that is
- * itself new therefore loses its config, and says so.)  URLs are held to plain ones: "ext::sh -c …" and every
- * other helper:: form starts a program.
+ * itself new therefore loses its config, and says so.)  So are
+ * extensions.partialclone, remote.*.promisor and remote.*.partialclonefilter:
+ * for a missing object a mere `git status` would connect to the URL.  URLs are
+ * held to plain ones: "ext::sh -c …" and every other helper:: form starts a
+ * program.
  */
 enum value_rule { ANY, URL };
 static const struct {
@@ -51,7 +52,6 @@ static const struct {
 	{ "core", false, "untrackedcache", ANY },
 	{ "extensions", false, "objectformat", ANY },
 	{ "extensions", false, "refstorage", ANY },
-	{ "extensions", false, "partialclone", ANY },
 	{ "extensions", false, "preciousobjects", ANY },
 	/* config.worktree, which it switches on, is checked as config is */
 	{ "extensions", false, "worktreeconfig", ANY },
@@ -76,8 +76,6 @@ static const struct {
 	{ "remote", true, "push", ANY },
 	{ "remote", true, "tagopt", ANY },
 	{ "remote", true, "prune", ANY },
-	{ "remote", true, "promisor", ANY },
-	{ "remote", true, "partialclonefilter", ANY },
 	/* a branch's remote may be a URL itself */
 	{ "branch", true, "remote", URL },
 	{ "branch", true, "pushremote", URL },
@@ -233,13 +231,11 @@ bool gitsafe_config_text(const char *text, size_t len)
 	return true;
 }
 
-bool gitsafe_config(int fd)
+bool gitsafe_config(int fd, char *buf, size_t size)
 {
-	char text[CONFIG_MAX];
-	ssize_t n = fd_read_full(fd, text, sizeof text);
+	ssize_t n = fd_read_full(fd, buf, size);
 
-	return n >= 0 && (size_t)n < sizeof text &&
-	       gitsafe_config_text(text, (size_t)n);
+	return n >= 0 && (size_t)n < size && gitsafe_config_text(buf, (size_t)n);
 }
 
 static bool ends_with(const char *s, const char *tail)

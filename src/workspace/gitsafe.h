@@ -14,9 +14,9 @@
 /* True when the text holds only sections and keys known to run nothing. */
 bool gitsafe_config_text(const char *text, size_t len);
 
-/* The same for a readable descriptor of a config file; false when it is
- * larger than a fresh config has reason to be. */
-bool gitsafe_config(int fd);
+/* The same for a readable descriptor of a config file, read into buf; false
+ * when it is larger than that, as a fresh config has no reason to be. */
+bool gitsafe_config(int fd, char *buf, size_t size);
 
 /* True when a readable directory descriptor lists only *.sample files. */
 bool gitsafe_hooks(int fd);

@@ -8,9 +8,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "base/err.h"
@@ -22,8 +24,8 @@
 enum {
 	ENTRIES_MAX = 4096, /* each may become a mount */
 	MATCHES_MAX = 64,   /* of one "*"; beyond it the whole directory is read-only */
+	ENTRIES_SPARE = 64, /* that submodules may not take */
 	LINKS_MAX = 32,
-	NESTING_MAX = 4, /* submodules of submodules */
 };
 
 struct scan {
@@ -34,6 +36,7 @@ struct scan {
 	char missing[64];    /* a top-level name known to be absent: most of the
 				list lies below .git */
 	char root[PATH_MAX]; /* the workspace's path, to recognise absolute links into it */
+	struct gitindex_work *work; /* while indexes are read */
 };
 
 static const struct {
@@ -87,6 +90,11 @@ static int add(struct scan *s, enum protect_kind kind, const char *path, int fd,
 	struct protect *p = s->p;
 	struct protect_entry *old = find_entry(p, path);
 
+	if (!old && s->work && p->n >= ENTRIES_MAX - ENTRIES_SPARE) {
+		fd_close(&fd);
+		free(target);
+		return -EDQUOT;
+	}
 	if (old || p->n >= ENTRIES_MAX) {
 		if (old && old->kind == PROTECT_PIN && kind == PROTECT_RO)
 			old->kind = PROTECT_RO;
@@ -120,7 +128,6 @@ static int add(struct scan *s, enum protect_kind kind, const char *path, int fd,
 		e->is_dir = S_ISDIR(st->st_mode);
 		e->dev = st->st_dev;
 		e->ino = st->st_ino;
-		e->nlink = st->st_nlink;
 		e->ctime = st->st_ctim;
 	}
 	return 0;
@@ -196,21 +203,9 @@ static bool follow(struct scan *s, struct place *w, const char *target)
 /* The X of "gitdir: X": `.git` of a linked worktree or a submodule. */
 static bool read_gitdir(struct scan *s, const char *path, char out[PATH_MAX])
 {
-	static const char key[] = "gitdir: ";
-	big_buffer char text[PATH_MAX];
 	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
 
-	if (fd < 0)
-		return false;
-	ssize_t n = fd_read_full(fd, text, sizeof text - 1);
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
-	if (strncmp(text, key, sizeof key - 1) != 0)
-		return false;
-	text[strcspn(text, "\r\n")] = '\0';
-	snprintf(out, PATH_MAX, "%s", text + sizeof key - 1);
-	return out[0] != '\0';
+	return fd >= 0 && protect_read_line(fd, "gitdir: ", out);
 }
 
 static int scan_from(struct scan *s, struct place *w, bool globbed);
@@ -467,16 +462,15 @@ static int scan_bare(struct scan *s, struct place *w)
 struct links {
 	struct scan *s;
 	const char *tree; /* the work tree's path */
-	int depth, result;
+	int depth;
 };
 
 static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth);
 
-/* Where the git directory of the work tree at `dir` is; false when nowhere
- * in the workspace.  Symlinks in it are refused by whoever opens it. */
+/* Where the git directory of the work tree at `dir` is, in w->cur; false when
+ * nowhere in the workspace.  Symlinks in it are refused by whoever opens it. */
 static bool gitdir_of(struct scan *s, struct place *w, const char *dir)
 {
-	char name[NAME_MAX + 1];
 	struct stat st;
 
 	if (!join(w->path, dir, ".git"))
@@ -484,56 +478,75 @@ static bool gitdir_of(struct scan *s, struct place *w, const char *dir)
 	cleanup_close int fd = protect_open(s->wsfd, w->path, O_PATH);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
-	snprintf(w->cur, sizeof w->cur, "%s", w->path);
-	if (S_ISDIR(st.st_mode))
+	if (S_ISDIR(st.st_mode)) {
+		memcpy(w->cur, w->path, strlen(w->path) + 1);
 		return true;
-	snprintf(w->cur, sizeof w->cur, "%s", dir);
-	w->rest[0] = '\0';
-	if (!S_ISREG(st.st_mode) || !read_gitdir(s, w->path, w->target) ||
-	    !follow(s, w, w->target))
-		return false;
-	for (const char *rest = w->rest; *rest;) {
-		if (next_name(&rest, name) < 0 || (!w->cur[0] && !strcmp(name, "..")))
-			return false;
-		if (!strcmp(name, ".."))
-			pop(w->cur);
-		else if (!join(w->path, w->cur, name))
-			return false;
-		else if (strcmp(name, ".") != 0)
-			memcpy(w->cur, w->path, strlen(w->path) + 1);
 	}
-	return w->cur[0] != '\0';
+	if (S_ISLNK(st.st_mode)) {
+		ssize_t n = readlinkat(fd, "", w->target, sizeof w->target - 1);
+		w->target[n < 0 ? 0 : n] = '\0';
+	} else if (!S_ISREG(st.st_mode) || !read_gitdir(s, w->path, w->target)) {
+		return false;
+	}
+	return w->target[0] && protect_resolve(s->root, dir, w->target, w->cur) &&
+	       w->cur[0];
 }
 
-static void scan_one_link(void *arg, const char *path)
+/* scan_from for one path where what is absent is left to the sweep. */
+static int scan_existing(struct scan *s, struct place *w, const char *dir,
+			 const char *tail)
 {
-	static const char *const names[] = { "config", "hooks", "config.worktree",
-					     "commondir" };
+	s->links = 0;
+	w->cur[0] = '\0';
+	return join(w->rest, dir, tail) ? scan_from(s, w, true) : 0;
+}
+
+static int scan_one_link(void *arg, const char *path)
+{
+	static const char *const names[] = { ".git/config", ".git/hooks",
+					     ".git/config.worktree", ".git/commondir" };
 	struct links *l = arg;
 	struct scan *s = l->s;
+	char dir[PATH_MAX];
+	struct stat st;
+	int r = 0;
 
-	if (l->result < 0 || !pattern_ok(path))
-		return;
+	/* the sweep does away with an index that has such a path */
+	if (!gitindex_path_ok(path) || !join(dir, l->tree, path))
+		return 0;
+	cleanup_close int fd = protect_open(s->wsfd, dir, O_PATH | O_DIRECTORY);
+	if (fd == -ENOENT)
+		return 0;
+	if (fd >= 0 && fstat(fd, &st) == 0)
+		r = gitindex_visit(s->work, &st);
+	if (fd >= 0 && r <= 0)
+		return r;
 	cleanup_free struct place *w = malloc(sizeof *w);
-	char dir[PATH_MAX], tail[32];
-	if (!w) {
-		l->result = no_memory(s);
-		return;
-	}
-	if (!join(dir, l->tree, path))
-		return;
-	for (size_t i = 0; l->result >= 0 && i < sizeof names / sizeof names[0]; i++) {
-		s->links = 0;
-		w->cur[0] = '\0';
-		snprintf(tail, sizeof tail, ".git/%s", names[i]);
-		if (!join(w->rest, dir, tail))
-			return;
+	if (!w)
+		return no_memory(s);
+	r = 0;
+	for (size_t i = 0; r >= 0 && i < sizeof names / sizeof names[0]; i++)
 		/* what is absent is not listed: the sweep reads the index again */
-		l->result = scan_from(s, w, true);
-	}
-	s->links = 0;
-	if (l->result >= 0 && l->depth < NESTING_MAX && gitdir_of(s, w, dir))
-		l->result = scan_links(s, dir, w->cur, l->depth + 1);
+		r = scan_existing(s, w, dir, names[i]);
+	if (r >= 0 && l->depth < GITINDEX_NESTING && gitdir_of(s, w, dir))
+		r = scan_links(s, dir, w->cur, l->depth + 1);
+	return r;
+}
+
+/*
+ * Reading took more than it may: what is not known cannot be protected by
+ * itself, so the git directory is, as a whole.  The sweep finds the same and
+ * takes away the index, by which git would go on.
+ */
+static int close_whole(struct scan *s, const char *gitdir)
+{
+	s->p->closed = "its index, or the submodules that names, are too many or too "
+		       "large to look at";
+	struct gitindex_work *work = s->work;
+	s->work = NULL; /* this entry may use the spare ones */
+	int r = add_whole(s, gitdir);
+	s->work = work;
+	return r;
 }
 
 /* Protects the repositories of the submodules that an index names. */
@@ -545,11 +558,81 @@ static int scan_links(struct scan *s, const char *tree, const char *gitdir, int 
 	if (!join(path, gitdir, "index"))
 		return 0;
 	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
-	if (fd < 0)
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 		return 0;
+	int r = fd < 0 ? -EDQUOT : gitindex_links(fd, s->work, scan_one_link, &l);
+	if (r == -EDQUOT) {
+		r = close_whole(s, gitdir);
+		return r < 0 ? r : -EDQUOT; /* whoever led here is not done either */
+	}
 	/* a broken index stops the user's git as well: nothing to protect */
-	gitindex_links(fd, scan_one_link, &l);
-	return l.result;
+	return r == -EBADMSG || r == -EPROTONOSUPPORT ? 0 : r;
+}
+
+/* A linked worktree: where it is, the file that leads back, its submodules. */
+static int scan_worktree(struct scan *s, struct place *w, const char *git)
+{
+	big_buffer char place[PATH_MAX];
+
+	if (!join(w->path, git, "gitdir"))
+		return 0;
+	cleanup_close int fd = protect_open(s->wsfd, w->path, O_RDONLY | O_NONBLOCK);
+	if (fd < 0 || !protect_read_line(fd, "", w->target) ||
+	    !protect_resolve(s->root, git, w->target, place))
+		return 0;
+	size_t len = strlen(place);
+	if (len < 6 || strcmp(place + len - 5, "/.git") != 0)
+		return 0;
+	/* the sweep goes by it, so it must not change */
+	int r = scan_existing(s, w, git, "gitdir");
+	if (r >= 0)
+		r = scan_existing(s, w, place, "");
+	place[len - 5] = '\0';
+	return r < 0 ? r : scan_links(s, place, git, 0);
+}
+
+/* The linked worktrees of the repository at `git`. */
+static int scan_worktrees(struct scan *s, struct place *w, const char *git)
+{
+	big_buffer char list[PATH_MAX], path[PATH_MAX];
+	int r = 0;
+
+	if (!join(list, git, "worktrees"))
+		return 0;
+	int fd = protect_open(s->wsfd, list, O_RDONLY | O_DIRECTORY);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		fd_close(&fd);
+		return 0;
+	}
+	for (struct dirent *e; r >= 0 && (e = readdir(d));)
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+		    join(path, list, e->d_name))
+			r = scan_worktree(s, w, path);
+	closedir(d);
+	return r;
+}
+
+/* The repository of the workspace itself, as far as indexes lead. */
+static int scan_repository(struct scan *s, struct place *w)
+{
+	big_buffer char git[PATH_MAX];
+
+	if (!gitdir_of(s, w, ""))
+		return 0;
+	memcpy(git, w->cur, strlen(w->cur) + 1);
+	cleanup_free struct gitindex_work *work = malloc(sizeof *work);
+	if (!work)
+		return no_memory(s);
+	gitindex_begin(work);
+	s->work = work;
+	int r = scan_links(s, "", git, 0);
+	if (r >= 0)
+		r = scan_worktrees(s, w, git);
+	if (r == -EDQUOT)
+		r = close_whole(s, git);
+	s->work = NULL;
+	return r;
 }
 
 static int by_path(const void *a, const void *b)
@@ -609,6 +692,15 @@ static void read_root(struct scan *s)
 	s->root[n > 1 ? n : 0] = '\0';
 }
 
+static void make_secret(struct protect *p)
+{
+	uint64_t v = 0;
+
+	/* without one, links that stood for a submodule are renamed twice */
+	if (getrandom(&v, sizeof v, 0) == sizeof v)
+		snprintf(p->secret, sizeof p->secret, "%016" PRIx64, v);
+}
+
 int protect_scan(struct protect *p, int wsfd, const char *const *patterns,
 		 const char *id, struct brig_error *err)
 {
@@ -625,6 +717,7 @@ int protect_scan(struct protect *p, int wsfd, const char *const *patterns,
 	if (!w)
 		return no_memory(&s);
 	read_root(&s);
+	make_secret(p);
 	for (size_t i = 0; r >= 0 && patterns && patterns[i]; i++) {
 		if (!pattern_ok(patterns[i])) {
 			r = err_set(err, BRIG_E_BAD_VALUE, EINVAL, "protect",
@@ -638,9 +731,10 @@ int protect_scan(struct protect *p, int wsfd, const char *const *patterns,
 	}
 	for (size_t i = 0; patterns && patterns[i]; i++)
 		p->git_links = p->git_links || !strcmp(patterns[i], ".git/config");
-	s.links = 0;
-	if (r >= 0 && p->git_links && gitdir_of(&s, w, ""))
-		r = scan_links(&s, "", w->cur, 0);
+	if (r >= 0 && p->git_links)
+		r = scan_repository(&s, w);
+	if (r >= 0 && !(p->root = strdup(s.root)))
+		r = no_memory(&s);
 	if (r < 0) {
 		protect_free(p);
 		return r;
@@ -654,5 +748,6 @@ void protect_free(struct protect *p)
 	for (size_t i = 0; i < p->n; i++)
 		free_entry(&p->v[i]);
 	free(p->v);
+	free(p->root);
 	*p = (struct protect){ .n = 0 };
 }

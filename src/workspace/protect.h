@@ -47,15 +47,22 @@ struct protect_entry {
 	int fd;
 	dev_t dev;
 	ino_t ino;
-	nlink_t nlink;         /* of a file: with a second name it can be written … */
-	struct timespec ctime; /* … around a read-only mount, so its time is watched */
+	struct timespec ctime; /* of a file: by a second name or another way in it
+				  can be written around a read-only mount */
 };
 
 struct protect {
 	struct protect_entry *v;
 	size_t n;
 	bool git_links; /* submodules that the index names are looked after too */
+	/* Why git directories are read-only as a whole, or NULL: reading their
+	 * indexes took more than is allowed (see gitindex.h). */
+	const char *closed;
+	char *root;      /* the workspace's absolute path, "" when not known */
 	char suffix[64]; /* ".brig-denied-<id>": what a moved file's name ends with */
+	/* Follows the suffix where a sweep has to know its own renames: the
+	 * command may know its id, but not this. */
+	char secret[17];
 };
 
 /* The built-in list, NULL-terminated.  A component "*" stands for any
@@ -66,8 +73,10 @@ extern const char *const protect_defaults[];
  * Looks at each pattern below wsfd (an O_PATH or readable directory
  * descriptor of the workspace) and fills *p, parents before children.
  * Never follows symlinks out of the workspace.  With ".git/config" among the
- * patterns, the repositories of submodules that the git index names are
- * protected in the same way.  0 or -errno with err.
+ * patterns, the repositories of submodules that the git index names and
+ * linked worktrees are protected in the same way; where their number or size
+ * is beyond all measure, the git directory is read-only as a whole (closed).
+ * 0 or -errno with err.
  */
 int protect_scan(struct protect *p, int wsfd, const char *const *patterns,
 		 const char *id, struct brig_error *err);
@@ -76,11 +85,13 @@ int protect_scan(struct protect *p, int wsfd, const char *const *patterns,
  * After every process of the sandbox is gone: whatever appeared at a path
  * that was absent, or replaced one that was there, is renamed aside; a
  * changed symlink is put back.  Calls back once per path; moved_to is NULL
- * when what was there is gone and nothing took its place.  No allocation and
+ * when what was there is gone and nothing took its place.  After
+ * PROTECT_REPORTS of them one more call sums up the rest.  No allocation and
  * no stdio: the custodian calls this when the supervisor was killed.
  * Returns the number of paths reported, or -errno when one could not be
  * dealt with (the others still are).
  */
+enum { PROTECT_REPORTS = 100 };
 typedef void protect_report(void *arg, const char *path, const char *moved_to);
 int protect_sweep(const struct protect *p, int wsfd, protect_report *report,
 		  void *arg);

@@ -6,10 +6,17 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <linux/fs.h> /* RENAME_NOREPLACE */
+#include <limits.h>
 #include <stdio.h>    /* renameat */
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "base/fd.h"
+
+enum { TRIES_MAX = 64 };
 
 int protect_open(int dirfd, const char *path, int flags)
 {
@@ -18,12 +25,19 @@ int protect_open(int dirfd, const char *path, int flags)
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
 			   RESOLVE_NO_MAGICLINKS,
 	};
-	long fd;
+	static const struct timespec pause = { .tv_nsec = 1000000 };
 
-	do
-		fd = syscall(SYS_openat2, dirfd, path, &how, sizeof how);
-	while (fd < 0 && (errno == EINTR || errno == EAGAIN));
-	return fd < 0 ? -errno : (int)fd;
+	/* EAGAIN: something was renamed meanwhile, or a lease is held on the
+	 * file, which another sandbox may do for as long as it likes */
+	for (int i = 0;; i++) {
+		long fd = syscall(SYS_openat2, dirfd, path, &how, sizeof how);
+		if (fd >= 0)
+			return (int)fd;
+		if ((errno != EINTR && errno != EAGAIN) || i == TRIES_MAX)
+			return -errno;
+		if (i > TRIES_MAX / 2)
+			nanosleep(&pause, NULL);
+	}
 }
 
 bool protect_missing(int dirfd, const char *path)
@@ -105,4 +119,79 @@ int protect_rename(int dfd, const char *from, const char *to)
 		protect_chmod(dfd, (mode_t)mode);
 	}
 	return r;
+}
+
+int protect_walk(int dfd, const char *path, int flags)
+{
+	cleanup_close int dir = -1;
+	char name[NAME_MAX + 1];
+
+	for (;;) {
+		size_t n = strcspn(path, "/");
+		if (!n || n > NAME_MAX)
+			return -ENOENT;
+		memcpy(name, path, n);
+		name[n] = '\0';
+		path += n;
+		if (!*path)
+			return protect_open_forced(dfd, name, flags);
+		path++;
+		int next = protect_open_forced(dfd, name, O_PATH | O_DIRECTORY);
+		if (next < 0)
+			return next;
+		fd_close(&dir);
+		dir = dfd = next;
+	}
+}
+
+bool protect_resolve(const char *root, const char *base, const char *target,
+		     char out[PATH_MAX])
+{
+	size_t len = strlen(base), n = strlen(root);
+
+	if (target[0] == '/') {
+		if (!n || strncmp(target, root, n) != 0 || (target[n] && target[n] != '/'))
+			return false;
+		target += n;
+		len = 0;
+	}
+	if (len >= PATH_MAX)
+		return false;
+	memcpy(out, base, len);
+	while (*target) {
+		size_t part = strcspn(target, "/");
+		if (part == 2 && !memcmp(target, "..", 2)) {
+			if (!len)
+				return false;
+			while (len && out[len - 1] != '/')
+				len--;
+			if (len)
+				len--;
+		} else if (part && !(part == 1 && target[0] == '.')) {
+			if (len + 1 + part >= PATH_MAX)
+				return false;
+			if (len)
+				out[len++] = '/';
+			memcpy(out + len, target, part);
+			len += part;
+		}
+		target += part + (target[part] == '/');
+	}
+	out[len] = '\0';
+	return true;
+}
+
+bool protect_read_line(int fd, const char *key, char out[PATH_MAX])
+{
+	size_t n = strlen(key);
+	ssize_t got = fd_read_full(fd, out, PATH_MAX - 1);
+
+	if (got <= 0 || got == PATH_MAX - 1)
+		return false;
+	out[got] = '\0';
+	out[strcspn(out, "\r\n")] = '\0';
+	if (strncmp(out, key, n) != 0 || !out[n])
+		return false;
+	memmove(out, out + n, strlen(out + n) + 1);
+	return true;
 }

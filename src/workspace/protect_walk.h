@@ -6,6 +6,7 @@
 #ifndef WORKSPACE_PROTECT_WALK_H
 #define WORKSPACE_PROTECT_WALK_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -38,5 +39,20 @@ int protect_open_forced(int dirfd, const char *name, int flags);
 
 /* Renames within one directory, locked or not, and replaces nothing. */
 int protect_rename(int dirfd, const char *from, const char *to);
+
+/* protect_open_forced for a path of several names: each directory on the way
+ * is opened up if need be. */
+int protect_walk(int dfd, const char *path, int flags);
+
+/*
+ * Where a target leads from `base`, both in the workspace whose absolute path
+ * is `root`: by the text alone, for an open that goes through no link.  False
+ * when it leads out.
+ */
+bool protect_resolve(const char *root, const char *base, const char *target,
+		     char out[PATH_MAX]);
+
+/* The first line of a small file, without the key it must begin with. */
+bool protect_read_line(int fd, const char *key, char out[PATH_MAX]);
 
 #endif

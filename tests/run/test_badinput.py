@@ -306,7 +306,7 @@ def test_status_fd_that_cannot_be_written(who):
     assert not who.marker.exists()
 
 
-@pytest.mark.parametrize("data,word", [(b"NOEQUALS\0", "NOEQUALS"), (b"=x\0", "no name"),
+@pytest.mark.parametrize("data,word", [(b"NOEQUALS\0", "no '='"), (b"=x\0", "no name"),
                                        (b"A B=x\0", "A B"), (b"\x1b[31m=x\0", "control character")])
 def test_env_fd_with_nonsense(who, data, word):
     for extra in ([], ["--json"]):
@@ -316,6 +316,7 @@ def test_env_fd_with_nonsense(who, data, word):
         r = who.brig("run", *extra, "--env-fd", str(rd), "--", *who.ran_marker(), pass_fds=(rd,))
         os.close(rd)
         r.refused(125, "BAD_VALUE", "--env-fd", word)
+        assert "NOEQUALS" not in str(r.err)  # it may be a secret that lost its name
         assert not who.marker.exists()
 
 

@@ -227,7 +227,9 @@ static void check_rest(const struct plan *p)
 	assert_non_null(find(p, OP_BIND, s->workspace.dst));
 	uint64_t all = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC |
 		       CLONE_NEWUTS | CLONE_NEWCGROUP;
-	assert_true(p->clone_flags == (s->net == NET_HOST ? all : all | CLONE_NEWNET));
+	/* the network namespace is made beside, not born into */
+	assert_true(p->clone_flags == all);
+	assert_int_equal(p->own_net, s->net != NET_HOST);
 }
 
 static void check_all(const struct plan *p)

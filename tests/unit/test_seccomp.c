@@ -76,12 +76,24 @@ static const struct sample samples[] = {
 	{ "pidfd_getfd", { 0 }, 0, false },
 	{ "landlock_create_ruleset", { 0 }, 0, false },
 	{ "seccomp", { 0 }, 0, false },
-	{ "io_setup", { 0 }, 0, false },
 	{ "prctl", { 0 }, 0, false },
 	{ "mseal", { 0 }, 0, false },
 	{ "sched_setaffinity", { 0 }, 0, false },
 
+	/* Not on pid 1, which has the same user; the kernel takes a pid as int. */
+	{ "prlimit64", { 0 }, 0, false },
+	{ "prlimit64", { 2 }, 0, false },
+	{ "prlimit64", { 1 }, EPERM, true },
+	{ "prlimit64", { HIGH | 1 }, EPERM, true },
+	{ "sched_setaffinity", { 1 }, EPERM, true },
+	{ "sched_setscheduler", { 1 }, EPERM, true },
+	{ "sched_setattr", { HIGH | 1 }, EPERM, true },
+	{ "setpriority", { 0, 1 }, EPERM, true },
+	{ "setpriority", { 0, 0 }, 0, false },
+	{ "ioprio_set", { 1, 1 }, EPERM, true },
+
 	/* Calls with a fallback. */
+	{ "io_setup", { 0 }, ENOSYS, false },
 	{ "clone3", { 0 }, ENOSYS, false },
 	{ "openat2", { 0 }, ENOSYS, false },
 	{ "io_uring_setup", { 0 }, ENOSYS, false },
