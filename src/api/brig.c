@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "brig.h"
+#include "engine/diagnose.h"
 #include "engine/run.h"
 #include "policy/resolve.h"
 
@@ -43,6 +44,8 @@ int brig_run(const struct brig_spec *rq, struct brig_result **out,
 		}
 	}
 	spec_free(spec);
+	if (res->error.code != BRIG_E_OK && !res->error.fix[0])
+		diagnose_fix(&res->error);
 	if (err)
 		*err = res->error;
 	*out = res;

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -51,9 +52,11 @@ static int custodian_main(void *arg)
 	sigaddset(&notice, NOTICE);
 	/* First ask to be told, then look whether it was too late to ask. */
 	prctl(PR_SET_PDEATHSIG, NOTICE, 0, 0, 0);
-	/* the signal may come from anybody: only being an orphan counts */
+	/* The signal may come from anybody: only being an orphan counts.  And it
+	 * is not relied upon alone: now and then we look for ourselves. */
+	const struct timespec now_and_then = { .tv_sec = 2 };
 	while (getppid() == c->parent)
-		sigwaitinfo(&notice, NULL);
+		sigtimedwait(&notice, NULL, &now_and_then);
 	clean_up(c);
 	_exit(0);
 }

@@ -138,6 +138,13 @@ static const struct {
 	  "the kernel needs CONFIG_SECCOMP_FILTER; with --seccomp, the profile must "
 	  "allow read, write, sendmsg and execve" },
 	{ BRIG_E_CGROUP_FAILED, 0, "brig doctor shows which control groups work here" },
+	{ BRIG_E_BAD_WORKSPACE, EMFILE,
+	  "raise the limit on open files (ulimit -n)" },
+	{ BRIG_E_BAD_WORKSPACE, 0, "brig must be able to look at everything it protects "
+	  "there: check its permissions" },
+	{ BRIG_E_NO_MEMORY, EMFILE, "raise the limit on open files (ulimit -n)" },
+	{ BRIG_E_NO_MEMORY, 0, "give brig more memory, processes or descriptors "
+	  "(ulimit -a shows the limits)" },
 	{ BRIG_E_BAD_CWD, 0, "give an existing directory inside the workspace" },
 };
 

@@ -14,6 +14,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/launch.h"
@@ -68,14 +70,23 @@ void netns_start(struct launch *l)
 	if (pid < 0)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "net",
 			   "a process for the network namespace");
+	l->netns_pid = pid;
 	place_elsewhere(&l->place, pid);
 }
 
 void netns_join(struct launch *l)
 {
-	/* the supervisor's deadline for the set-up covers a wait that never ends */
-	while (!__atomic_load_n(&l->netns_done, __ATOMIC_ACQUIRE))
-		syscall(SYS_futex, &l->netns_done, FUTEX_WAIT, 0, NULL, NULL, 0);
+	const struct timespec look = { .tv_nsec = 50000000 };
+	int st;
+
+	while (!__atomic_load_n(&l->netns_done, __ATOMIC_ACQUIRE)) {
+		syscall(SYS_futex, &l->netns_done, FUTEX_WAIT, 0, &look, NULL, 0);
+		/* now and then: it may have died without a word */
+		if (!__atomic_load_n(&l->netns_done, __ATOMIC_ACQUIRE) &&
+		    waitpid(l->netns_pid, &st, WNOHANG) != 0)
+			child_fail(l, BRIG_E_NAMESPACE_DENIED, ECHILD, "net",
+				   "the process that makes the network namespace died");
+	}
 	if (l->netns < 0)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, -l->netns, "net",
 			   "a network namespace");

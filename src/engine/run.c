@@ -497,7 +497,5 @@ void engine_run(const struct plan *plan, struct brig_result *res)
 	if (prepare(r, plan, &res->error) == 0 && start(r, &res->error) == 0)
 		supervise(r);
 	finish(r);
-	if (res->error.code != BRIG_E_OK && !res->error.fix[0])
-		diagnose_fix(&res->error);
 	free(r);
 }

@@ -78,6 +78,8 @@ static void on_exec_fail(struct run *r, const struct wire *w)
 	}
 }
 
+static void on_status(struct run *r);
+
 static void on_control(struct run *r)
 {
 	struct wire w;
@@ -115,6 +117,9 @@ static void on_control(struct run *r)
 	if (n != (ssize_t)sizeof w) {
 		/* end of file: the command is running, or everything died */
 		fd_close(&r->l.ctl_supervisor);
+		/* init may have said why, in its last record */
+		if (!r->released && !r->init_ready && r->l.status_read >= 0)
+			on_status(r);
 		/* with a caller's profile, how it died is told at the end */
 		if (!r->released && !r->l.spec->seccomp)
 			fail(r, BRIG_E_SETUP_FAILED, n > 0 ? EPROTO : ECHILD, "setup",

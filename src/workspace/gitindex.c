@@ -210,6 +210,7 @@ static int read_links(int fd, size_t hash, struct gitindex_work *w,
 	unsigned char head[12];
 	big_buffer char name[PATH_MAX];
 	size_t len = 0;
+	bool odd = false;
 
 	/* another reader's frame may have been at this address */
 	w->owner = NULL;
@@ -230,11 +231,19 @@ static int read_links(int fd, size_t hash, struct gitindex_work *w,
 		}
 		if ((mode & TYPE_BITS) != TYPE_GITLINK)
 			continue;
+		if (!gitindex_path_ok(name)) {
+			odd = true;
+			continue;
+		}
 		*stop = late(w) ? -EDQUOT : cb(arg, name);
 		if (*stop)
 			return *stop;
 	}
-	return 0;
+	/* The wrong way of reading may see such names on its way to the end of
+	 * the file, but not a whole index with them. */
+	if (odd)
+		*stop = -EBADMSG;
+	return *stop;
 }
 
 int gitindex_links(int fd, struct gitindex_work *w, gitindex_link *cb, void *arg)

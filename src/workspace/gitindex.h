@@ -32,7 +32,7 @@ struct gitindex_work {
 		dev_t dev;
 		ino_t ino;
 	} seen[GITINDEX_LINKS];
-	char buf[32 * 1024];
+	char buf[16 * 1024];
 };
 
 void gitindex_begin(struct gitindex_work *w);
@@ -56,8 +56,9 @@ bool gitindex_path_ok(const char *path);
  * back for each gitlink.  The index is hostile: a path may name anything and
  * must be walked beneath the work tree.  No allocation, no stdio.  0, or what
  * the callback returned, or -EBADMSG when it is no sound index under either
- * hash (git may still see something in it), -EPROTONOSUPPORT for a later
- * version, -EDQUOT when the work is used up, or another -errno.
+ * hash (git may still see something in it) or names a path that is not
+ * gitindex_path_ok, -EPROTONOSUPPORT for a later version, -EDQUOT when the
+ * work is used up, or another -errno.
  */
 int gitindex_links(int fd, struct gitindex_work *w, gitindex_link *cb, void *arg);
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
@@ -33,6 +34,7 @@ struct scan {
 	struct brig_error *err;
 	size_t cap;
 	int wsfd, links;
+	int configs; /* read so far: they may include each other in circles */
 	char missing[64];    /* a top-level name known to be absent: most of the
 				list lies below .git */
 	char root[PATH_MAX]; /* the workspace's path, to recognise absolute links into it */
@@ -511,8 +513,7 @@ static int scan_one_link(void *arg, const char *path)
 	struct stat st;
 	int r = 0;
 
-	/* the sweep does away with an index that has such a path */
-	if (!gitindex_path_ok(path) || !join(dir, l->tree, path))
+	if (!join(dir, l->tree, path))
 		return 0;
 	cleanup_close int fd = protect_open(s->wsfd, dir, O_PATH | O_DIRECTORY);
 	if (fd == -ENOENT)
@@ -581,7 +582,10 @@ static int scan_worktree(struct scan *s, struct place *w, const char *git)
 	    !protect_resolve(s->root, git, w->target, place))
 		return 0;
 	size_t len = strlen(place);
-	if (len < 6 || strcmp(place + len - 5, "/.git") != 0)
+	struct stat st;
+	if (len < 6 || strcmp(place + len - 5, "/.git") != 0 ||
+	    fstatat(s->wsfd, place, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISREG(st.st_mode))
 		return 0;
 	/* the sweep goes by it, so it must not change */
 	int r = scan_existing(s, w, git, "gitdir");
@@ -613,7 +617,117 @@ static int scan_worktrees(struct scan *s, struct place *w, const char *git)
 	return r;
 }
 
-/* The repository of the workspace itself, as far as indexes lead. */
+/* What a setting of the existing config makes git obey, and from where a
+ * relative path starts. */
+static const struct {
+	const char *section, *key;
+	bool from_tree;
+} config_paths[] = {
+	{ "core", "hookspath", true },
+	{ "include", "path", false },
+	{ "includeif", "path", false },
+};
+
+/* A value as git reads it: quotes, escapes, comments.  Returns its end. */
+static const char *config_value(const char *p, char out[PATH_MAX])
+{
+	size_t n = 0, keep = 0;
+	bool quoted = false;
+
+	for (; *p && *p != '\n'; p++) {
+		char c = *p;
+		if (c == '"') {
+			quoted = !quoted;
+			keep = n;
+			continue;
+		}
+		if (!quoted && (c == '#' || c == ';'))
+			break;
+		if (c == '\\' && p[1]) {
+			p += p[1] == '\r' && p[2] == '\n' ? 2 : 1;
+			if (*p == '\n')
+				continue;
+			c = *p;
+		}
+		if (n + 1 < PATH_MAX)
+			out[n++] = c;
+		if (quoted || (c != ' ' && c != '\t' && c != '\r'))
+			keep = n;
+	}
+	out[keep] = '\0';
+	return p + strcspn(p, "\n");
+}
+
+static int scan_config(struct scan *s, struct place *w, const char *path, int depth);
+
+/* Protects the path that a setting names, if it is in the workspace. */
+static int scan_setting(struct scan *s, struct place *w, const char *config,
+			const char *value, bool from_tree, int depth)
+{
+	big_buffer char base[PATH_MAX], path[PATH_MAX];
+
+	snprintf(base, sizeof base, "%s", from_tree ? "" : config);
+	pop(base);
+	if (!value[0] || !protect_resolve(s->root, base, value, path) || !path[0] ||
+	    strchr(path, '*')) /* which would be a pattern here */
+		return 0;
+	int r = scan_pattern(s, w, path);
+	return r < 0 || from_tree ? r : scan_config(s, w, path, depth + 1);
+}
+
+/* Looks through one config of the user's for paths it makes git obey. */
+static int scan_config(struct scan *s, struct place *w, const char *path, int depth)
+{
+	enum { CONFIG_MAX = 1 << 20, CONFIGS_MAX = 64, DEPTH_MAX = 4 };
+	cleanup_free char *text = NULL;
+	cleanup_free char *value = malloc(PATH_MAX);
+	size_t len, section = 0, name_len = 0;
+	int r = 0;
+
+	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
+	if (!value)
+		return no_memory(s);
+	if (fd < 0 || depth > DEPTH_MAX || ++s->configs > CONFIGS_MAX ||
+	    fd_read_all(fd, CONFIG_MAX, &text, &len) < 0)
+		return 0;
+	for (const char *p = text; *p && r >= 0;) {
+		if (strchr(" \t\r\n", *p)) {
+			p++;
+		} else if (*p == '[') {
+			section = (size_t)(++p - text);
+			name_len = strcspn(p, " \t.]\"\n");
+			for (bool quoted = false; *p && *p != '\n' && (quoted || *p != ']'); p++) {
+				if (*p == '\\' && p[1])
+					p++;
+				else if (*p == '"')
+					quoted = !quoted;
+			}
+			p += *p == ']';
+		} else {
+			const char *key = p;
+			size_t key_len = strcspn(p, " \t=\r\n#;");
+			p += key_len;
+			p += strspn(p, " \t");
+			if (*p != '=') {
+				p += strcspn(p, "\n");
+				continue;
+			}
+			p++;
+			p += strspn(p, " \t");
+			p = config_value(p, value);
+			for (size_t i = 0; i < sizeof config_paths / sizeof config_paths[0]; i++)
+				if (strlen(config_paths[i].section) == name_len &&
+				    strlen(config_paths[i].key) == key_len &&
+				    !strncasecmp(config_paths[i].section, text + section, name_len) &&
+				    !strncasecmp(config_paths[i].key, key, key_len) && r >= 0)
+					r = scan_setting(s, w, path, value,
+							 config_paths[i].from_tree, depth);
+		}
+	}
+	return r;
+}
+
+/* The repository of the workspace itself: where its config and indexes lead. */
 static int scan_repository(struct scan *s, struct place *w)
 {
 	big_buffer char git[PATH_MAX];
@@ -621,14 +735,23 @@ static int scan_repository(struct scan *s, struct place *w)
 	if (!gitdir_of(s, w, ""))
 		return 0;
 	memcpy(git, w->cur, strlen(w->cur) + 1);
+	static const char *const configs[] = { "config", "config.worktree" };
+	for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+		big_buffer char path[PATH_MAX];
+		int e = join(path, git, configs[i]) ? scan_config(s, w, path, 0) : 0;
+		if (e < 0)
+			return e;
+	}
 	cleanup_free struct gitindex_work *work = malloc(sizeof *work);
 	if (!work)
 		return no_memory(s);
 	gitindex_begin(work);
 	s->work = work;
 	int r = scan_links(s, "", git, 0);
-	if (r >= 0)
-		r = scan_worktrees(s, w, git);
+	if (r >= 0 || r == -EDQUOT) {
+		int e = scan_worktrees(s, w, git);
+		r = e < 0 ? e : r;
+	}
 	if (r == -EDQUOT)
 		r = close_whole(s, git);
 	s->work = NULL;
@@ -692,13 +815,15 @@ static void read_root(struct scan *s)
 	s->root[n > 1 ? n : 0] = '\0';
 }
 
-static void make_secret(struct protect *p)
+static int make_secret(struct scan *s)
 {
-	uint64_t v = 0;
+	uint64_t v;
 
-	/* without one, links that stood for a submodule are renamed twice */
-	if (getrandom(&v, sizeof v, 0) == sizeof v)
-		snprintf(p->secret, sizeof p->secret, "%016" PRIx64, v);
+	if (getrandom(&v, sizeof v, 0) != sizeof v)
+		return err_set(s->err, BRIG_E_INTERNAL, EIO, "protect",
+			       "no random number");
+	snprintf(s->p->secret, sizeof s->p->secret, "%016" PRIx64, v);
+	return 0;
 }
 
 int protect_scan(struct protect *p, int wsfd, const char *const *patterns,
@@ -717,7 +842,7 @@ int protect_scan(struct protect *p, int wsfd, const char *const *patterns,
 	if (!w)
 		return no_memory(&s);
 	read_root(&s);
-	make_secret(p);
+	r = make_secret(&s);
 	for (size_t i = 0; r >= 0 && patterns && patterns[i]; i++) {
 		if (!pattern_ok(patterns[i])) {
 			r = err_set(err, BRIG_E_BAD_VALUE, EINVAL, "protect",

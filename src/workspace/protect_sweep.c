@@ -95,6 +95,13 @@ static void path_back(struct sweep *s, const struct detour *d)
 	path_cut(s, d->len);
 }
 
+/* The i-th PATH_MAX bytes of the buffer, for what is done with at once. */
+static char *scratch(struct sweep *s, int i)
+{
+	_Static_assert(sizeof s->work.buf >= 4 * PATH_MAX, "room for paths");
+	return gitindex_buffer(&s->work) + (size_t)i * PATH_MAX;
+}
+
 static void tell(struct sweep *s, const char *moved_to)
 {
 	if (s->moved++ < PROTECT_REPORTS && s->report)
@@ -124,11 +131,11 @@ static void tell_rest(struct sweep *s)
 /* Tells of a rename in the directory that is s->path up to `dir`. */
 static void tell_moved(struct sweep *s, size_t dir, const char *to)
 {
-	big_buffer char moved[PATH_MAX + NAME_MAX + 8];
+	char *moved = scratch(s, 2);
 	size_t n = strlen(to);
 
 	/* a report too long for its buffer gives the end of the path */
-	if (dir + n >= sizeof moved) {
+	if (dir + n >= (size_t)2 * PATH_MAX) {
 		memcpy(moved, ".../", 4);
 		memcpy(moved + 4, to, n + 1);
 	} else {
@@ -478,7 +485,7 @@ static void sweep_gitdir(struct sweep *s, int git_fd)
 }
 
 /* sweep_gitdir for one that is told about under another path. */
-static void sweep_gitdir_at(struct sweep *s, int git_fd, const char *path)
+__attribute__((noinline)) static void sweep_gitdir_at(struct sweep *s, int git_fd, const char *path)
 {
 	big_buffer char buf[PATH_MAX + 64];
 	struct detour d = path_set(s, buf, sizeof buf);
@@ -515,12 +522,12 @@ static bool leads_to_modules(const struct sweep *s, const char *target)
  */
 static int open_gitfile(struct sweep *s, int dfd, bool link, char path[PATH_MAX])
 {
-	big_buffer char text[PATH_MAX], base[PATH_MAX];
+	char *text = scratch(s, 0), *base = scratch(s, 1);
 	size_t len = s->len > 5 ? s->len - 5 : 0; /* without "/.git" */
 	bool trusted = known(s->p, s->path);
 
 	if (link) {
-		ssize_t n = readlinkat(dfd, ".git", text, sizeof text - 1);
+		ssize_t n = readlinkat(dfd, ".git", text, PATH_MAX - 1);
 		text[n < 0 ? 0 : n] = '\0';
 		if (!trusted || n <= 0)
 			return -EPERM;
@@ -532,7 +539,7 @@ static int open_gitfile(struct sweep *s, int dfd, bool link, char path[PATH_MAX]
 	}
 	if (!trusted && !leads_to_modules(s, text))
 		return -EPERM;
-	if (len >= sizeof base)
+	if (len >= PATH_MAX)
 		return -ENAMETOOLONG;
 	memcpy(base, s->path, len);
 	base[len] = '\0';
@@ -549,8 +556,8 @@ static int open_gitfile(struct sweep *s, int dfd, bool link, char path[PATH_MAX]
 static int move_index(const struct tree *t, const char *name)
 {
 	struct sweep *s = t->s;
-	big_buffer char buf[2 * PATH_MAX];
-	struct detour d = path_set(s, buf, sizeof buf);
+	/* the rename's report uses the buffer's other half */
+	struct detour d = path_set(s, scratch(s, 0), (size_t)2 * PATH_MAX);
 	bool ok = true;
 
 	if (t->git_path)
@@ -609,11 +616,7 @@ static int sweep_nested(struct sweep *s, int dfd, int depth)
 	else
 		sweep_gitdir(s, git_fd);
 	path_cut(s, len > 5 ? len - 5 : 0);
-	if (depth > GITINDEX_NESTING)
-		/* its submodules are not looked at: git shall not, either */
-		note_error(s, move_index(&t, "index"));
-	else
-		r = sweep_links(&t);
+	r = sweep_links(&t);
 	s->len = len;
 	memcpy(s->path + (len > 5 ? len - 5 : 0), "/.git" + (len > 5 ? 0 : 1),
 	       len > 5 ? 6 : 5);
@@ -621,7 +624,7 @@ static int sweep_nested(struct sweep *s, int dfd, int depth)
 }
 
 /* Opens the directory of a gitlink; s->path follows. */
-static int enter_link(struct sweep *s, int dfd, const char *path)
+__attribute__((noinline)) static int enter_link(struct sweep *s, int dfd, const char *path)
 {
 	cleanup_close int dir = -1;
 	char name[NAME_MAX + 1];
@@ -646,8 +649,8 @@ static int sweep_one_link(void *arg, const char *path)
 	size_t len = s->len;
 	struct stat st;
 
-	/* git writes no such path, but would follow it */
-	if (!gitindex_path_ok(path))
+	/* where we do not look any deeper, git shall not, either */
+	if (t->depth > GITINDEX_NESTING)
 		return -EBADMSG;
 	cleanup_close int fd = enter_link(s, t->fd, path);
 	int r = fd;
@@ -716,7 +719,8 @@ static int sweep_links(const struct tree *t)
 /* A linked worktree: .git/worktrees/NAME, open as fd, with the path `git`. */
 static void sweep_worktree(struct sweep *s, int git_fd, const char *git)
 {
-	big_buffer char text[PATH_MAX], place[PATH_MAX];
+	big_buffer char place[PATH_MAX];
+	char *text = scratch(s, 0);
 	struct tree t = { .s = s, .git_path = git, .git_fd = git_fd };
 	cleanup_close int fd =
 		protect_open_forced(git_fd, "gitdir", O_RDONLY | O_NONBLOCK);

@@ -46,7 +46,7 @@ def phase(p):
     inner = [comm(c) for k in kids for c in children(k)]
     if any(c and not c.startswith("brig") for c in inner):
         return "command runs"
-    if inner:
+    if inner and any(comm(k) == "brig-init" for k in kids):
         return "job waits"
     if kids:
         return "builds"

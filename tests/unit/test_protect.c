@@ -14,14 +14,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
 
 #include "base/fd.h"
+#include "workspace/gitindex.h"
 #include "workspace/gitsafe.h"
 #include "workspace/protect.h"
+#include "workspace/protect_walk.h"
 
 #define ID "T1"
 #define AWAY ".brig-denied-" ID
@@ -162,6 +168,9 @@ static void test_config_texts(void **state)
 		{ false, "[remote \"o\"]\nurl = e\\\nxt::x\n" },
 		{ false, "[remote \"o\"]\nuploadpack = x\n" },
 		{ false, "[branch \"m\"]\nremote = ext::x\n" },
+		{ false, "[extensions]\npartialclone = o\n" },
+		{ false, "[remote \"o\"]\npromisor = true\n" },
+		{ false, "[remote \"o\"]\npartialclonefilter = blob:none\n" },
 		{ false, "[core.x]\nbare = false\n" },
 		{ false, "[core]\nbare = fal\\\nfsmonitor = x\n" },
 		{ false, "[core]\rfsmonitor = x\n" },
@@ -435,7 +444,13 @@ static void test_submodules(void **state)
 	assert_int_equal(sweep(f), 3);
 	assert_moved(f, ".git/modules/bad/config");
 	assert_moved(f, ".git/modules/a/commondir");
-	assert_moved(f, ".git/modules/l");
+	assert_false(there(f, ".git/modules/l"));
+	sh(f, "ls .git/modules/l" AWAY "-*");
+	assert_int_equal(sweep(f), 0);
+	/* a name like those a sweep gives is no pass: the command knows its id */
+	sh(f, "ln -s ../../e .git/modules/m" AWAY);
+	assert_int_equal(sweep(f), 1);
+	assert_false(there(f, ".git/modules/m" AWAY));
 	assert_int_equal(sweep(f), 0);
 }
 
@@ -545,6 +560,347 @@ static void test_bare_root(void **state)
 	assert_int_equal(sweep(f), 0);
 }
 
+/* Adds a gitlink without a commit to name: git takes any hash. */
+#define LINK(git, path) \
+	"git " git " update-index --add --cacheinfo " \
+	"160000,1234567890123456789012345678901234567890," path "; "
+
+/* Identical gitlinks on every level, made by hand: git would merge them. */
+#define MANY                                                                     \
+	"cat >../many.py <<'E'\n"                                                \
+	"import os, struct, sys\n"                                               \
+	"def index(names):\n"                                                    \
+	"    out = b'DIRC' + struct.pack('>II', 2, len(names))\n"               \
+	"    for n in names:\n"                                                  \
+	"        e = b'\\0' * 24 + struct.pack('>I', 0o160000) + b'\\0' * 12 + "  \
+	"b'\\1' * 20 + struct.pack('>H', len(n)) + n\n"                          \
+	"        out += e + b'\\0' * (8 - (len(e) & 7))\n"                         \
+	"    return out + b'\\0' * 20\n"                                         \
+	"def put(d, names):\n"                                                   \
+	"    os.makedirs(d + '/.git', exist_ok=True)\n"                          \
+	"    open(d + '/.git/index', 'wb').write(index(names))\n"                \
+	"E\n"                                                                    \
+	"py() { python3 -c \"exec(open('../many.py').read()); $1\"; }; "
+
+struct small_stack {
+	struct fixture *f;
+	int result;
+	ucontext_t here, there;
+};
+static struct small_stack small;
+
+static void on_small_stack(void)
+{
+	small.result = protect_sweep(&small.f->p, small.f->fd, NULL, NULL);
+}
+
+/* The custodian has 256 KiB; half of that must do. */
+static int sweep_small(struct fixture *f)
+{
+#ifdef __SANITIZE_ADDRESS__
+	return protect_sweep(&f->p, f->fd, NULL, NULL);
+#else
+	size_t page = 4096, size = 128 * 1024;
+	char *mem = mmap(NULL, size + page, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(mem != MAP_FAILED);
+	assert_int_equal(mprotect(mem, page, PROT_NONE), 0);
+	memset(mem + page, 0x5a, size);
+	small.f = f;
+	assert_int_equal(getcontext(&small.there), 0);
+	small.there.uc_stack.ss_sp = mem + page;
+	small.there.uc_stack.ss_size = size;
+	small.there.uc_link = &small.here;
+	makecontext(&small.there, on_small_stack, 0);
+	assert_int_equal(swapcontext(&small.here, &small.there), 0);
+	size_t unused = 0;
+	while (mem[page + unused] == 0x5a)
+		unused++;
+	print_message("           stack used: %zu KiB\n", (size - unused) / 1024);
+	munmap(mem, size + page);
+	return small.result;
+#endif
+}
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void test_deep_and_wide(void **state)
+{
+	struct fixture *f = *state;
+
+	/* 9 levels of 40 identical links; nothing was there before */
+	scan(f, protect_defaults);
+	sh(f, MANY "py \"d='.'\nfor i in range(9): put(d, [b'a']*40); d += '/a'\nput(d, [])\"; "
+	      "git init -q .; git init -q a/a/a; git -C a/a/a config core.pager x");
+	double start = now();
+	int r = sweep_small(f);
+	assert_true(now() - start < 2);
+	assert_int_equal(r, 2);
+	assert_true(there(f, "a/a/a/.git/config" AWAY));
+	assert_true(there(f, "a/a/a/a/.git" AWAY)); /* too deep */
+	assert_true(there(f, "a/a/.git"));
+	/* the scan before the next run is as quick */
+	protect_free(&f->p);
+	sh(f, "mv a/a/a/a/.git" AWAY " a/a/a/a/.git");
+	start = now();
+	scan(f, protect_defaults);
+	assert_true(now() - start < 2);
+	assert_null(f->p.closed);
+	/* one that was there on the last level loses its way further down */
+	sh(f, "cd a/a/a/a && git init -q .");
+	protect_free(&f->p);
+	scan(f, protect_defaults);
+	assert_kind(f, "a/a/a/a/.git", PROTECT_PIN);
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, "a/a/a/a/.git/index");
+}
+
+static void test_too_many_links(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q .; touch f; git add f");
+	scan(f, protect_defaults);
+	sh(f, MANY "for i in $(seq 600); do mkdir d$i; done; "
+	      "py \"put('.', sorted(b'd%d' % i for i in range(1, 601)))\"");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".git/index");
+	/* found before a run, the repository is closed */
+	sh(f, "mv .git/index" AWAY " .git/index");
+	protect_free(&f->p);
+	scan(f, protect_defaults);
+	assert_kind(f, ".git", PROTECT_RO);
+	assert_null(entry(f, ".git/config"));
+	assert_non_null(f->p.closed);
+}
+
+static void test_large_index(void **state)
+{
+	struct fixture *f = *state;
+	double start = now();
+
+	sh(f, "git init -q .");
+	scan(f, protect_defaults);
+	sh(f, "for i in index sharedindex.1; do printf 'DIRC\\0\\0\\0\\2\\1\\0\\0\\0' >.git/$i; "
+	      "truncate -s 1000M .git/$i; done");
+	assert_int_equal(sweep(f), 2);
+	assert_moved(f, ".git/index");
+	assert_moved(f, ".git/sharedindex.1");
+	sh(f, "mv .git/index" AWAY " .git/index");
+	protect_free(&f->p);
+	scan(f, protect_defaults);
+	assert_kind(f, ".git", PROTECT_RO);
+	assert_non_null(f->p.closed);
+	/* below the limit, but both readings together are beyond it */
+	protect_free(&f->p);
+	sh(f, "rm .git/index");
+	scan(f, protect_defaults);
+	sh(f, "printf 'DIRC\\0\\0\\0\\2\\0\\1\\0\\0' >.git/index; truncate -s 60M .git/index");
+	assert_true(sweep(f) >= 0);
+	assert_true(now() - start < 5);
+}
+
+struct count {
+	int n;
+	char last[256], last_moved[256];
+};
+
+static void count_report(void *arg, const char *path, const char *moved_to)
+{
+	struct count *c = arg;
+
+	c->n++;
+	snprintf(c->last, sizeof c->last, "%s", path);
+	snprintf(c->last_moved, sizeof c->last_moved, "%s", moved_to ? moved_to : "");
+}
+
+static void test_many_reports(void **state)
+{
+	struct fixture *f = *state;
+	struct count c = { .n = 0 };
+
+	sh(f, "git init -q . && mkdir .git/modules e");
+	scan(f, protect_defaults);
+	sh(f, "python3 -c \"import os\nfor i in range(3000): os.symlink('../../e', "
+	      "'.git/modules/%d' % i)\"");
+	assert_int_equal(protect_sweep(&f->p, f->fd, count_report, &c), 3000);
+	assert_int_equal(c.n, PROTECT_REPORTS + 1);
+	assert_string_equal(c.last, "more protected paths: 2900");
+	assert_string_equal(c.last_moved, "*" AWAY);
+	assert_int_equal(sweep(f), 0);
+}
+
+static void test_long_paths(void **state)
+{
+	struct fixture *f = *state;
+	struct count c = { .n = 0 };
+
+	sh(f, "git init -q .; touch f; git add f; mkdir .git/modules e");
+	scan(f, protect_defaults);
+	sh(f, "c=$(printf 'a%.0s' $(seq 250)); rel=; top=$PWD; "
+	      "for i in $(seq 15); do mkdir $c; cd $c; rel=$rel$c/; done; "
+	      "d=$(printf 'b%.0s' $(seq 240)); mkdir $d; cd $d; rel=$rel$d; "
+	      "mkdir -p .git/objects .git/refs; echo 'ref: refs/heads/m' >.git/HEAD; "
+	      "printf '[core]\\nfsmonitor = x\\n' >.git/config; cd $top; " LINK("", "$rel")
+	      "ln -s ../../e .git/modules/$c");
+	assert_int_equal(protect_sweep(&f->p, f->fd, count_report, &c), 2);
+	assert_int_equal(c.n, 2);
+	sh(f, "test $(find a* -name 'config*') = $(find a* -name 'config" AWAY "')");
+	sh(f, "ls .git/modules/*" AWAY "-*");
+}
+
+static void test_odd_links(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const odd[] = { "x/../a", "x//a", "./a", "/tmp/a", "a/" };
+
+	for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+		char cmd[2048];
+		sh(f, "rm -rf .git a x; git init -q .; mkdir a x");
+		protect_free(&f->p);
+		scan(f, protect_defaults);
+		snprintf(cmd, sizeof cmd, MANY "py \"put('.', [b'%s'])\"", odd[i]);
+		sh(f, cmd);
+		assert_int_equal(sweep(f), 1);
+		assert_moved(f, ".git/index");
+		assert_false(gitindex_path_ok(odd[i]));
+	}
+	assert_true(gitindex_path_ok("a/..b/.c"));
+}
+
+static void test_separate_git_dir(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q --separate-git-dir=.real . && touch f && git add f");
+	scan(f, protect_defaults);
+	assert_kind(f, ".real/config", PROTECT_RO);
+	assert_int_equal(sweep(f), 0);
+	sh(f, NEW_SUB("sub") "git -C sub config core.fsmonitor x; "
+	      "echo x >.real/config.worktree; printf '[core]\\npager=x' >>.real/config.worktree");
+	assert_int_equal(sweep(f), 2);
+	assert_moved(f, "sub/.git/config");
+	assert_moved(f, ".real/config.worktree");
+	sh(f, "echo junk >.real/index");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".real/index");
+	/* the same behind a link of the user's */
+	sh(f, "rm -rf .git .real* sub && git init -q . && mv .git .real && ln -s .real .git");
+	protect_free(&f->p);
+	scan(f, protect_defaults);
+	sh(f, NEW_SUB("sub") "git -C sub config core.fsmonitor x");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, "sub/.git/config");
+}
+
+static void test_worktree_links(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty "
+	      "-m x && git worktree add -q dir/wt 2>&1");
+	scan(f, protect_defaults);
+	assert_kind(f, "dir/wt/.git", PROTECT_RO);
+	assert_kind(f, ".git/worktrees/wt/gitdir", PROTECT_RO);
+	assert_int_equal(sweep(f), 0);
+	sh(f, "cd dir/wt; touch f; git add f; " NEW_SUB("sub") "git -C sub config core.fsmonitor x");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, "dir/wt/sub/.git/config");
+	sh(f, "echo junk >.git/worktrees/wt/index");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".git/worktrees/wt/index");
+	/* the way there and back stays what it was */
+	sh(f, "rm dir/wt/.git && echo 'gitdir: ../../x' >dir/wt/.git && "
+	      "echo /x/.git >n && mv n .git/worktrees/wt/gitdir");
+	assert_int_equal(sweep(f), 2);
+	assert_moved(f, "dir/wt/.git");
+	assert_moved(f, ".git/worktrees/wt/gitdir");
+}
+
+static void test_lease(void **state)
+{
+	struct fixture *f = *state;
+	char path[128];
+
+	sh(f, "git init -q . && touch f && git add f");
+	snprintf(path, sizeof path, "%s/.git/index", f->ws);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	signal(SIGIO, SIG_IGN);
+	if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0) {
+		close(fd);
+		skip();
+	}
+	double start = now();
+	assert_int_equal(protect_open(f->fd, ".git/index", O_RDONLY | O_NONBLOCK), -EAGAIN);
+	scan(f, protect_defaults);
+	assert_true(now() - start < 2);
+	assert_kind(f, ".git", PROTECT_RO);
+	close(fd);
+}
+
+static void test_written_around(void **state)
+{
+	struct fixture *f = *state;
+
+	/* one name only, and written in place all the same */
+	sh(f, "echo x >.envrc && echo y >.bashrc");
+	scan(f, protect_defaults);
+	sh(f, "sleep 0.02; cat .bashrc; echo evil >>.envrc");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".envrc");
+}
+
+static void test_config_names_paths(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q . && mkdir -p tools/hooks && echo x >team.cfg && "
+	      "git config core.hooksPath \"$PWD/tools/hooks\" && "
+	      "printf '[Include] PATH = \"../team.cfg\" ; c\\n[include]\\n\\tpath = ../later.cfg\\n"
+	      "[includeIf \"gitdir:x]\"]\\n\\tpath = ../if.cfg # c\\n[include]\\npath = /etc/x\\n' "
+	      ">>.git/config && printf '[core]\\nhooksPath = more\\n' >if.cfg && mkdir more");
+	scan(f, protect_defaults);
+	assert_kind(f, "tools", PROTECT_PIN);
+	assert_kind(f, "tools/hooks", PROTECT_RO);
+	assert_kind(f, "team.cfg", PROTECT_RO);
+	assert_kind(f, "if.cfg", PROTECT_RO);
+	assert_kind(f, "more", PROTECT_RO);
+	assert_kind(f, "later.cfg", PROTECT_ABSENT);
+	assert_int_equal(sweep(f), 0);
+	sh(f, "echo x >later.cfg");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, "later.cfg");
+}
+
+static void test_resolve(void **state)
+{
+	static const struct {
+		const char *base, *target, *out;
+	} cases[] = {
+		{ "", ".real", ".real" },
+		{ "a/b", "../../.git/modules/x", ".git/modules/x" },
+		{ "a", "/ws/c/./d//e", "c/d/e" },
+		{ "a", "/wsx/c", NULL },
+		{ "a", "../../c", NULL },
+		{ "a", "..", "" },
+	};
+	char out[PATH_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		bool ok = protect_resolve("/ws", cases[i].base, cases[i].target, out);
+		assert_int_equal(ok, cases[i].out != NULL);
+		if (ok)
+			assert_string_equal(out, cases[i].out);
+	}
+}
+
 static void test_locked_directories(void **state)
 {
 	struct fixture *f = *state;
@@ -592,6 +948,18 @@ static int run_all(void)
 		T(test_real_submodule),
 		T(test_bare_root),
 		T(test_locked_directories),
+		T(test_deep_and_wide),
+		T(test_too_many_links),
+		T(test_large_index),
+		T(test_many_reports),
+		T(test_long_paths),
+		T(test_odd_links),
+		T(test_separate_git_dir),
+		T(test_worktree_links),
+		T(test_lease),
+		T(test_written_around),
+		T(test_config_names_paths),
+		cmocka_unit_test(test_resolve),
 	};
 	return cmocka_run_group_tests_name("protect", tests, NULL, NULL);
 }
