@@ -234,8 +234,6 @@ void child_main(struct launch *l)
 {
 	static char job_stack[128 * 1024] __attribute__((aligned(64)));
 
-	if (place_restore(&l->place) < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone", "the processors");
 	/* Our copies of the supervisor's ends: as long as one is open here, its
 	 * death would go unnoticed. */
 	close(l->death_write);
@@ -278,7 +276,6 @@ void child_main(struct launch *l)
 			  CLONE_VM | SIGCHLD, l);
 	if (job < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone", "the command's process");
-	place_elsewhere(&l->place, job);
 	put_number(l->job_arg, job);
 	become_init(l, image);
 	_exit(125);

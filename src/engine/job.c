@@ -274,8 +274,6 @@ int job_main(void *arg)
 	struct wire ready = { .type = WIRE_READY }, go;
 	ssize_t n;
 
-	if (place_restore(&l->place) < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone", "the processors");
 	enter_cgroups(l);
 	umask(l->umask);
 	take_stdio(l);

@@ -12,7 +12,6 @@
 #define ENGINE_LAUNCH_H
 
 #include "engine/cgroup.h"
-#include "engine/place.h"
 #include "engine/plan.h"
 #include "engine/root.h"
 #include "engine/seccomp.h"
@@ -22,7 +21,6 @@ struct launch {
 	const struct spec *spec;
 	const struct plan *plan;
 	struct root root;
-	struct place place;
 	const struct seccomp_prog *filter;
 	int landlock_abi;       /* 0: none to apply */
 	mode_t umask;           /* the caller's, for the command */

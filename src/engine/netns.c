@@ -71,7 +71,6 @@ void netns_start(struct launch *l)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "net",
 			   "a process for the network namespace");
 	l->netns_pid = pid;
-	place_elsewhere(&l->place, pid);
 }
 
 void netns_join(struct launch *l)

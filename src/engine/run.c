@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,7 +252,9 @@ static int start(struct run *r, struct brig_error *err)
 		child_main(l);
 	r->init = pid;
 	r->init_pidfd = pidfd;
-	place_elsewhere(&l->place, pid);
+	/* The child has more to do than we have: if it is queued behind us, it
+	 * goes first. */
+	sched_yield();
 	/* Our copies of the child's ends: end of file must mean it closed them. */
 	fd_close(&l->ctl_child);
 	fd_close(&l->status_write);
@@ -335,7 +338,6 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 	if (r->sigfd < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "signals");
 	prepare_filter(r);
-	place_init(&l->place);
 	int e;
 	r->late_limits = cgroup_is_v1();
 	if (r->late_limits) {

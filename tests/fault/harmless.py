@@ -14,7 +14,6 @@ HARMLESS = {
     ("builder", "close"): CLOEXEC,
     ("builder", "prlimit64"): "the caller's own limit is not known: brig's is set",
     ("builder", "rt_sigprocmask"): "the C library's, around clone and exit",
-    ("builder", "sched_setaffinity"): "a helper process runs where the kernel puts it",
     ("builder", "umask"): "cannot fail in a kernel; modes are set by fchmodat where they matter",
     ("custodian", "128"): "rt_sigtimedwait: it waits again",
     ("custodian", "prctl"): "without the signal it looks for itself every two seconds",

@@ -125,7 +125,7 @@ def test_raised_priority_is_not_inherited(who):
 
 
 def test_processors_are_the_callers(who):
-    """Placing the helper processes must not narrow what the command may use."""
+    """Nothing brig does with its helper processes may narrow what the command may use."""
     inside = who.run("/usr/bin/python3", "-c", "import os; print(sorted(os.sched_getaffinity(0)))").json["stdout"]
     assert inside == "%s\n" % sorted(os.sched_getaffinity(0))
 
