@@ -364,8 +364,10 @@ static bool same(const struct protect_entry *e, const struct stat *st)
 {
 	if (st->st_dev != e->dev || st->st_ino != e->ino)
 		return false;
-	/* the same file, but written through a second name or from elsewhere */
-	return e->kind != PROTECT_RO || e->is_dir ||
+	/* The same file, but written through a second name.  With one name only
+	 * the host can have written it, its mount being read-only and locked: a
+	 * person may edit their files while a long command runs. */
+	return e->kind != PROTECT_RO || e->is_dir || st->st_nlink == 1 ||
 	       (st->st_ctim.tv_sec == e->ctime.tv_sec &&
 		st->st_ctim.tv_nsec == e->ctime.tv_nsec);
 }

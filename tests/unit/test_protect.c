@@ -850,10 +850,11 @@ static void test_written_around(void **state)
 {
 	struct fixture *f = *state;
 
-	/* one name only, and written in place all the same */
-	sh(f, "echo x >.envrc && echo y >.bashrc");
+	/* through a second name that the command could write to: moved aside;
+	 * with one name only the host can have written it: left alone */
+	sh(f, "echo x >.envrc && ln .envrc other && echo y >.bashrc");
 	scan(f, protect_defaults);
-	sh(f, "sleep 0.02; cat .bashrc; echo evil >>.envrc");
+	sh(f, "sleep 0.02; echo mine >>.bashrc; echo evil >>other");
 	assert_int_equal(sweep(f), 1);
 	assert_moved(f, ".envrc");
 }
