@@ -208,7 +208,7 @@ static int read_links(int fd, size_t hash, struct gitindex_work *w,
 {
 	struct reader r = { .w = w, .fd = fd };
 	unsigned char head[12];
-	big_buffer char name[PATH_MAX];
+	char name[PATH_MAX] = "";
 	size_t len = 0;
 	bool odd = false;
 
@@ -235,9 +235,10 @@ static int read_links(int fd, size_t hash, struct gitindex_work *w,
 			odd = true;
 			continue;
 		}
-		*stop = late(w) ? -EDQUOT : cb(arg, name);
-		if (*stop)
-			return *stop;
+		int verdict = late(w) ? -EDQUOT : cb(arg, name);
+		*stop = verdict;
+		if (verdict)
+			return verdict;
 	}
 	/* The wrong way of reading may see such names on its way to the end of
 	 * the file, but not a whole index with them. */

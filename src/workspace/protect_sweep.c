@@ -98,7 +98,7 @@ static void path_back(struct sweep *s, const struct detour *d)
 /* The i-th PATH_MAX bytes of the buffer, for what is done with at once. */
 static char *scratch(struct sweep *s, int i)
 {
-	_Static_assert(sizeof s->work.buf >= 4 * PATH_MAX, "room for paths");
+	_Static_assert(sizeof s->work.buf >= (size_t)4 * PATH_MAX, "room for paths");
 	return gitindex_buffer(&s->work) + (size_t)i * PATH_MAX;
 }
 
@@ -136,7 +136,7 @@ static void tell_moved(struct sweep *s, size_t dir, const char *to)
 
 	/* a report too long for its buffer gives the end of the path */
 	if (dir + n >= (size_t)2 * PATH_MAX) {
-		memcpy(moved, ".../", 4);
+		memcpy(moved, ".../", 4); // NOLINT(bugprone-not-null-terminated-result): the end follows
 		memcpy(moved + 4, to, n + 1);
 	} else {
 		memcpy(moved, s->path, dir);
@@ -620,8 +620,10 @@ static int sweep_nested(struct sweep *s, int dfd, int depth)
 	path_cut(s, len > 5 ? len - 5 : 0);
 	r = sweep_links(&t);
 	s->len = len;
-	memcpy(s->path + (len > 5 ? len - 5 : 0), "/.git" + (len > 5 ? 0 : 1),
-	       len > 5 ? 6 : 5);
+	if (len > 5)
+		memcpy(s->path + len - 5, "/.git", sizeof "/.git");
+	else
+		memcpy(s->path, ".git", sizeof ".git");
 	return r;
 }
 
@@ -684,7 +686,7 @@ static int sweep_index(const struct tree *t, const char *name)
 	if (fd == -ENOENT)
 		return 0;
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		r = gitindex_links(fd, &s->work, sweep_one_link, (void *)(uintptr_t)t);
+		r = gitindex_links(fd, &s->work, sweep_one_link, (void *)(uintptr_t)t); // NOLINT(performance-no-int-to-ptr): only its constness goes
 	if (r == -EPROTONOSUPPORT)
 		note_error(s, r);
 	else if (r < 0)
@@ -767,7 +769,7 @@ static void sweep_worktrees(struct sweep *s, int git_fd, const char *git)
 			note_error(s, list);
 		return;
 	}
-	memcpy(path, git, len);
+	memcpy(path, git, len); // NOLINT(bugprone-not-null-terminated-result): the end follows
 	memcpy(path + len, sub, sizeof sub);
 	for (long n; (n = syscall(SYS_getdents64, list, buf, sizeof buf)) > 0;) {
 		for (long at = 0; at < n;) {
