@@ -224,10 +224,13 @@ static void report_ready(const struct launch *l, const struct wire *ready,
 /* The caller's ignored signals are not the command's. */
 static void default_signals(void)
 {
+	/* The kernel's own structure, all zero: SIG_DFL.  Not through the C
+	 * library, which keeps some signals to itself. */
+	static const unsigned long dfl[4];
 	sigset_t none;
 
-	for (int sig = 1; sig < NSIG; sig++)
-		signal(sig, SIG_DFL); /* fails for KILL, STOP and libc's own */
+	for (int sig = 1; sig <= 64; sig++)
+		syscall(SYS_rt_sigaction, sig, dfl, NULL, 8); /* not KILL and STOP */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
