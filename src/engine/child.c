@@ -67,9 +67,10 @@ static void wait_for(const struct launch *l, enum wire_type type)
  * The first namespace is held open until init is executed: taking it apart waits
  * for the whole machine, which the job need not.
  */
-static void lock_mounts(const struct launch *l)
+static void lock_mounts(struct launch *l)
 {
-	if (openat(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC) < 0)
+	l->first_mntns = openat(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	if (l->first_mntns < 0)
 		child_fail(l, BRIG_E_MOUNT_FAILED, errno, "lock", "/proc/self/ns/mnt");
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
 		child_fail(l, BRIG_E_USERNS_DENIED, errno, "lock",

@@ -91,11 +91,10 @@ static const unsigned char ns_request[EV_NS_COUNT] = {
 };
 
 /* The inode numbers of a process's namespaces; 0 where one cannot be had. */
-static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid)
+static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd)
 {
 	char path[32];
 	struct stat st;
-	cleanup_close int pidfd = sys_pidfd_open(pid);
 	cleanup_close int proc = -1;
 
 	for (int i = 0; i < EV_NS_COUNT; i++) {
@@ -129,7 +128,8 @@ static bool one_id_map(int proc, const char *file, bool nested)
 
 void evidence_read_own(struct evidence *ev)
 {
-	read_namespaces(ev->ns_host, getpid());
+	cleanup_close int self = sys_pidfd_open(getpid());
+	read_namespaces(ev->ns_host, getpid(), self);
 	/* 0: no filter around us, nothing to count */
 	const char *v = "0";
 	big_buffer char text[4096];
@@ -139,7 +139,7 @@ void evidence_read_own(struct evidence *ev)
 	ev->seccomp_filters_own = v ? atoi(v) : INT_MAX; /* unknown: no evidence */
 }
 
-int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err)
+int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err)
 {
 	char path[32];
 	struct stat theirs, ours;
@@ -157,7 +157,7 @@ int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err)
 	if (r < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence",
 			       "%s/status", path);
-	read_namespaces(ev->ns, pid);
+	read_namespaces(ev->ns, pid, pidfd);
 	ev->uid_ok = one_id_map(proc, "uid_map", ev->nested) &&
 		     one_id_map(proc, "gid_map", ev->nested);
 	ev->root_ok = fstatat(proc, "root/.", &theirs, 0) == 0 &&

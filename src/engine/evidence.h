@@ -42,9 +42,9 @@ extern const char *const evidence_ns_names[EV_NS_COUNT];
 /* The supervisor's own namespaces, to compare with; any time before. */
 void evidence_read_own(struct evidence *ev);
 
-/* Reads everything about pid, which waits to be released.  0 or -errno with err
+/* Reads everything about pid (and its pidfd), which waits to be released.  0 or -errno with err
  * when something needed could not be read at all. */
-int evidence_read(struct evidence *ev, pid_t pid, struct brig_error *err);
+int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err);
 
 /* The LAYER_BIT set the evidence supports. */
 unsigned evidence_layers(const struct evidence *ev);

@@ -277,6 +277,8 @@ int job_main(void *arg)
 	struct wire ready = { .type = WIRE_READY }, go;
 	ssize_t n;
 
+	/* our copy: the last one to close it waits, and that should be init */
+	close(l->first_mntns);
 	enter_cgroups(l);
 	umask(l->umask);
 	take_stdio(l);

@@ -33,6 +33,7 @@ struct launch {
 					     or -errno, valid once done is set */
 	uint32_t netns_done;
 	pid_t netns_pid;
+	int first_mntns;                  /* see lock_mounts() */
 	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
 	char uid_map[48], gid_map[48];    /* the one line of each map */
 	char uid_map_same[48], gid_map_same[48]; /* the same id again, see lock_mounts() */

@@ -199,7 +199,12 @@ static void judge_and_release(struct run *r)
 	struct evidence *ev = &r->res->evidence;
 	struct brig_error *err = &r->res->error;
 
-	if (evidence_read(ev, r->job, err) < 0) {
+	r->job_pidfd = sys_pidfd_open(r->job);
+	if (r->job_pidfd < 0) {
+		fail(r, BRIG_E_SETUP_FAILED, errno, "evidence", "the command's process");
+		return;
+	}
+	if (evidence_read(ev, r->job, r->job_pidfd, err) < 0) {
 		run_kill(r);
 		return;
 	}
@@ -235,10 +240,8 @@ static void judge_and_release(struct run *r)
 		run_kill(r);
 		return;
 	}
-	r->job_pidfd = sys_pidfd_open(r->job);
 	const struct wire go = { .type = WIRE_GO };
-	if (r->job_pidfd < 0 ||
-	    send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
+	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
 		fail(r, BRIG_E_SETUP_FAILED, errno, "release", "the command's process");
 		return;
 	}
