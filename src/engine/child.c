@@ -231,6 +231,19 @@ static void become_init(struct launch *l, int image)
 	child_fail(l, BRIG_E_SETUP_FAILED, errno, "init", "executing init");
 }
 
+/* The maker of the network namespace shares our table of descriptors, and a
+ * shared table grows only after a grace period of the whole machine: ten
+ * milliseconds.  So it grows before.  When it cannot, it is only slow. */
+static void grow_table(const struct launch *l)
+{
+	size_t ops = l->plan->n_ops;
+	int fd = fcntl(l->ctl_child, F_DUPFD_CLOEXEC,
+		       (int)(l->root.keep_open ? 2 * ops + 32 : ops + 64));
+
+	if (fd >= 0)
+		close(fd);
+}
+
 void child_main(struct launch *l)
 {
 	static char job_stack[128 * 1024] __attribute__((aligned(64)));
@@ -242,8 +255,10 @@ void child_main(struct launch *l)
 	close(l->status_read);
 	/* Needs capabilities, which we have, but no mapped id, for which we may
 	 * have to wait: so it starts now. */
-	if (l->plan->own_net)
+	if (l->plan->own_net) {
+		grow_table(l);
 		netns_start(l);
+	}
 	/* modes in the plan are exact; the command gets the caller's umask */
 	l->umask = umask(0);
 	if (l->spec->as_root)
