@@ -284,7 +284,9 @@ void child_main(struct launch *l)
 	/* owned by the first user namespace: joined before we leave that */
 	if (l->plan->own_net)
 		netns_join(l);
-	lock_mounts(l);
+	l->first_mntns = -1;
+	if (l->plan->lock)
+		lock_mounts(l);
 
 	/* Shares our memory and is its only owner once we execute init: nothing
 	 * is copied.  It confines itself while we go on. */

@@ -278,7 +278,8 @@ int job_main(void *arg)
 	ssize_t n;
 
 	/* our copy: the last one to close it waits, and that should be init */
-	close(l->first_mntns);
+	if (l->first_mntns >= 0)
+		close(l->first_mntns);
 	enter_cgroups(l);
 	umask(l->umask);
 	take_stdio(l);

@@ -325,6 +325,39 @@ static void plan_protect(struct planner *pl)
 	}
 }
 
+/*
+ * Whether anything is mounted below a tree of the caller's.  Such a mount covers
+ * what is there, and a descriptor of the tree can outlive the sandbox (handed on
+ * over a socket): see lock_mounts().  What is mounted on brig's own tmpfs and
+ * procfs covers nothing that anybody else has.
+ */
+static bool covers_callers_tree(const struct plan *p)
+{
+	for (size_t i = 0; i < p->n_ops; i++) {
+		const struct plan_op *op = &p->ops[i];
+		bool covers_it = false;
+		switch (op->kind) {
+		case OP_BIND:
+		case OP_SCRATCH:
+			/* its mount point was there before us */
+			covers_it = !(op->flags & OPF_MKPOINT);
+			break;
+		case OP_RO:
+		case OP_PIN:
+			covers_it = op->flags & OPF_IDENTITY; /* a protected path */
+			break;
+		case OP_MASK:
+			covers_it = op->flags & OPF_USER;
+			break;
+		default:
+			break;
+		}
+		if (covers_it)
+			return true;
+	}
+	return false;
+}
+
 /* argv[0] without a slash is looked up in the PATH inside. */
 static int plan_exec_paths(struct plan *p)
 {
@@ -378,6 +411,7 @@ int plan_build(struct plan *p, const struct spec *s, struct brig_error *err)
 	for (char **m = s->masks; m && *m; m++)
 		plan_add(&pl, OP_MASK, *m, OPF_USER);
 
+	p->lock = covers_callers_tree(p);
 	p->cwd = *s->cwd ? str_fmt("%s/%s", s->workspace.dst, s->cwd) :
 			   strdup(s->workspace.dst);
 	free(pl.places);

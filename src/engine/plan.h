@@ -69,6 +69,8 @@ struct plan {
 	const char *hostname;
 	uint64_t clone_flags; /* the namespaces it is born into */
 	bool own_net;         /* and a network namespace, made beside */
+	bool lock;            /* something of the caller's is covered by a mount, which
+				 must stay covered even after the end */
 };
 
 /* Makes the plan for a spec, which must outlive it.  0 or -errno with err. */
