@@ -168,21 +168,10 @@ static void open_terminal(struct launch *l)
 	if (slave < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "pty", "a terminal");
 
-	struct wire w = { .type = WIRE_PTY };
-	struct iovec iov = { &w, sizeof w };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(int))];
-	} ctl = { 0 };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
-			    .msg_control = ctl.space,
-			    .msg_controllen = sizeof ctl.space };
-	ctl.h.cmsg_level = SOL_SOCKET;
-	ctl.h.cmsg_type = SCM_RIGHTS;
-	ctl.h.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&ctl.h), &master, sizeof master);
-	if (sendmsg(l->ctl_child, &m, 0) < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "pty", "handing it over");
+	const struct wire w = { .type = WIRE_PTY };
+	int e = wire_send(l->ctl_child, &w, &master, 1);
+	if (e < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, -e, "pty", "handing it over");
 	close(master);
 	l->stdio[0] = l->stdio[1] = l->stdio[2] = slave;
 }

@@ -200,22 +200,7 @@ static int load_filter(const struct launch *l)
 static void report_ready(const struct launch *l, const struct wire *ready,
 			 int listener)
 {
-	struct iovec iov = { (void *)ready, sizeof *ready };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(int))];
-	} ctl = { 0 };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (listener >= 0) {
-		m.msg_control = ctl.space;
-		m.msg_controllen = sizeof ctl.space;
-		ctl.h.cmsg_level = SOL_SOCKET;
-		ctl.h.cmsg_type = SCM_RIGHTS;
-		ctl.h.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&ctl.h), &listener, sizeof listener);
-	}
-	if (sendmsg(l->ctl_child, &m, MSG_NOSIGNAL) < 0)
+	if (wire_send(l->ctl_child, ready, &listener, listener >= 0) < 0)
 		leave(125);
 	if (listener >= 0)
 		close(listener);

@@ -29,6 +29,8 @@
 #include "engine/landlock.h"
 #include "engine/run_internal.h"
 
+_Static_assert((int)WIRE_FDS >= (int)CG_MAX_DIRS, "a record carries all groups");
+
 uint64_t now_ns(void)
 {
 	struct timespec ts;
@@ -207,27 +209,15 @@ static int start_custodian(struct run *r, struct brig_error *err)
 /* Tells the job that its groups exist; version 1 hands over `tasks` files. */
 static int send_limits(struct run *r, struct brig_error *err)
 {
-	struct wire w = { .type = WIRE_LIMITS };
-	struct iovec iov = { &w, sizeof w };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(CG_MAX_DIRS * sizeof(int))];
-	} ctl = { 0 };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	size_t size = (size_t)r->cg.n_task_fds * sizeof(int);
+	const struct wire w = { .type = WIRE_LIMITS };
+	int e = wire_send(r->l.ctl_supervisor, &w, r->cg.task_fds,
+			  (size_t)r->cg.n_task_fds);
 
-	if (size) {
-		m.msg_control = ctl.space;
-		m.msg_controllen = CMSG_SPACE(size);
-		ctl.h.cmsg_level = SOL_SOCKET;
-		ctl.h.cmsg_type = SCM_RIGHTS;
-		ctl.h.cmsg_len = CMSG_LEN(size);
-		memcpy(CMSG_DATA(&ctl.h), r->cg.task_fds, size);
-	}
-	if (sendmsg(r->l.ctl_supervisor, &m, MSG_NOSIGNAL) < 0 && errno != EPIPE)
-		return err_set(err, BRIG_E_SETUP_FAILED, errno, "cgroup",
+	/* a child that is gone has said why, in the socket */
+	if (e < 0 && e != -EPIPE)
+		return err_set(err, BRIG_E_SETUP_FAILED, -e, "cgroup",
 			       "handing over the limits");
-	return 0; /* a child that is gone has said why, in the socket */
+	return 0;
 }
 
 static int start(struct run *r, struct brig_error *err)

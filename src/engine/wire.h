@@ -7,6 +7,7 @@
 #ifndef ENGINE_WIRE_H
 #define ENGINE_WIRE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "brig.h"
@@ -31,6 +32,11 @@ struct wire {
 	char phase[24];
 	char what[200];
 };
+
+enum { WIRE_FDS = 4 };
+
+/* Sends one record with up to WIRE_FDS descriptors.  No allocation.  0, -errno. */
+int wire_send(int sock, const struct wire *w, const int *fds, size_t n);
 
 /* init → supervisor, over its own pipe. */
 enum {
