@@ -55,7 +55,7 @@ static int custodian_main(void *arg)
 	/* The signal may come from anybody: only being an orphan counts.  And it
 	 * is not relied upon alone: now and then we look for ourselves. */
 	const struct timespec now_and_then = { .tv_sec = 2 };
-	while (getppid() == c->parent)
+	for (pid_t now = getppid(); now == c->parent || now < 0; now = getppid())
 		sigtimedwait(&notice, NULL, &now_and_then);
 	clean_up(c);
 	_exit(0);
