@@ -201,7 +201,7 @@ class Who:
 
     def ran_marker(self):
         """A command that leaves a trace if it ever runs."""
-        return ["sh", "-c", "echo RAN; : > %s" % self.marker]
+        return ["sh", "-c", "echo the-command-ran; : > %s" % self.marker]
 
 
 def survivors(needle):

@@ -28,7 +28,7 @@ def bad(who, opts, code, name, *words, **kw):
     for extra in ([], ["--json"]):
         r = who.brig("run", *extra, *given, *opts, "--", *who.ran_marker(), **kw)
         r.refused(code, name, *words)
-        assert "RAN" not in r.out
+        assert "the-command-ran" not in r.out
         assert not who.marker.exists()
         if code == 125 and r.json:
             assert r.json["ran"] is False

@@ -133,7 +133,7 @@ def forbidden(who, *args, sysctl="max_user_namespaces", how=ROOT_ID):
 @pytest.mark.parametrize("how", [ROOT_ID, OWN_ID], ids=["as-root", "as-1000"])
 def test_no_user_namespaces_run(who, how):
     code, out, err = forbidden(who, "run", "--json", "--", *who.ran_marker(), how=how)
-    assert code == 125 and not who.marker.exists() and "RAN" not in out
+    assert code == 125 and not who.marker.exists() and "the-command-ran" not in out
     j = json.loads(out)
     assert j["ran"] is False and j["enforced"] == []
     assert j["error"]["code"] == "USERNS_DENIED"
@@ -151,7 +151,7 @@ def test_no_user_namespaces_with_fewer_requirements(who):
     """Never unconfined instead, whatever is said to be required."""
     for req in ("seccomp", "caps", "landlock"):
         code, out, err = forbidden(who, "run", "--require", req, "--", *who.ran_marker())
-        assert code == 125 and not who.marker.exists() and "RAN" not in out, (req, out, err)
+        assert code == 125 and not who.marker.exists() and "the-command-ran" not in out, (req, out, err)
 
 
 def test_no_user_namespaces_doctor(who):
@@ -172,7 +172,7 @@ def test_no_user_namespaces_doctor(who):
 def test_other_namespaces_forbidden(who, kind):
     sysctl = "max_%s_namespaces" % kind
     code, out, err = forbidden(who, "run", "--json", "--", *who.ran_marker(), sysctl=sysctl, how=OWN_ID)
-    assert code == 125 and not who.marker.exists() and "RAN" not in out
+    assert code == 125 and not who.marker.exists() and "the-command-ran" not in out
     j = json.loads(out)
     assert j["ran"] is False and j["error"]["fix"] and err.count("\n") == 1
     # the cause is named, not the user namespace
@@ -209,5 +209,5 @@ def test_proc_not_mounted(who):
     p = who.popen(["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh", BRIG, "run", "--",
                    *who.ran_marker()], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = p.communicate(timeout=20)
-    assert p.returncode == 125 and not who.marker.exists() and b"RAN" not in out
+    assert p.returncode == 125 and not who.marker.exists() and b"the-command-ran" not in out
     assert err.count(b"\n") == 1 and err.startswith(b"brig: ")
