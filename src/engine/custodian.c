@@ -23,9 +23,12 @@ static void ignore_report(void *arg, const char *path, const char *moved_to)
 /* The supervisor is dead: its memory and its descriptors are ours alone. */
 static void clean_up(const struct custodian *c)
 {
-	/* We hold the last copy of the death pipe's end: init ends with this. */
+	/* We hold the last copies: init ends with the one, a builder or job that
+	 * still waits for a word with the other. */
 	if (*c->death_write >= 0)
 		close(*c->death_write);
+	if (*c->ctl >= 0)
+		close(*c->ctl);
 	if (*c->init_pidfd >= 0) {
 		struct pollfd gone = { .fd = *c->init_pidfd, .events = POLLIN };
 		if (poll(&gone, 1, 2000) <= 0) {

@@ -21,7 +21,8 @@ struct custodian {
 	struct cgroup *cg;
 	const struct protect *protect;
 	int wsfd;
-	const int *death_write; /* closing it is what ends the sandbox */
+	const int *death_write; /* closing these two is what ends the sandbox: init */
+	const int *ctl;         /* watches the one, builder and job wait on the other */
 	const int *init_pidfd;  /* -1 as long as there is no sandbox */
 };
 

@@ -84,13 +84,12 @@ static int make_channels(struct run *r, struct brig_error *err)
 		 s->in_gid);
 	snprintf(l->status_arg, sizeof l->status_arg, "%d", l->status_write);
 	snprintf(l->death_arg, sizeof l->death_arg, "%d", l->death_read);
-	
 	return 0;
 fail:
 	return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "descriptors");
 }
 
-static int prepare_filter(struct run *r)
+static void prepare_filter(struct run *r)
 {
 	const struct spec *s = r->l.spec;
 
@@ -99,7 +98,6 @@ static int prepare_filter(struct run *r)
 	/* Absent Landlock is not decided here: the evidence will not show it,
 	 * and if it is required the command is not released. */
 	r->l.landlock_abi = abi > 0 ? abi : 0;
-	return 0;
 }
 
 /* Version 1 groups are not delegated to ordinary users; looking for an
@@ -200,6 +198,7 @@ static int start_custodian(struct run *r, struct brig_error *err)
 	r->cust.protect = &r->l.plan->protect;
 	r->cust.wsfd = r->l.spec->workspace.fd;
 	r->cust.death_write = &r->l.death_write;
+	r->cust.ctl = &r->l.ctl_supervisor;
 	r->cust.init_pidfd = &r->init_pidfd;
 	int e = custodian_start(&r->cust);
 	return e < 0 ? err_set(err, BRIG_E_NO_MEMORY, -e, "custodian",
@@ -319,7 +318,6 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 
 	if (bad < 0)
 		return bad;
-
 	l->plan = plan;
 	l->spec = plan->spec;
 	if (root_prepare(&l->root, plan) < 0 || prepare_script_argv(l) < 0)

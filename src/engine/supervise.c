@@ -187,11 +187,6 @@ static void on_status(struct run *r)
 	run_settle(r);
 }
 
-static bool command_done(struct run *r)
-{
-	return r->init_gone;
-}
-
 /* The heart of "fail closed": nothing is released on hope. */
 static void judge_and_release(struct run *r)
 {
@@ -455,7 +450,7 @@ void supervise(struct run *r)
 {
 	struct pollfd p[P__N];
 
-	while (!command_done(r)) {
+	while (!r->init_gone) {
 		int left = time_left(r);
 		if (left == 0)
 			on_deadline(r);

@@ -135,3 +135,45 @@ def test_planted_paths_are_said_without_json(who):
     assert r.code == 0
     assert "protected: .envrc: moved aside" in (r.err if isinstance(r.err, str) else r.err.decode())
     assert not (who.ws / ".envrc").exists()
+
+
+ALLOW_ALL = '{"defaultAction": "SCMP_ACT_ALLOW"}'
+
+
+def test_a_callers_profile_does_not_go_below_the_floor(who):
+    """Most of all root's: the file would be set-uid root on the host."""
+    profile = who.write(who.base / "all.json", ALLOW_ALL)
+    r = who.sh("cp /bin/true t; chmod 4755 t; chmod 2755 t; mknod w c 0 0; ls -l t | cut -c1-10",
+               ["--seccomp", str(profile)])
+    assert r.json["ran"], r.json
+    assert r.json["stdout"] == "-rwxr-xr-x\n", r.json
+    assert os.stat(who.ws / "t").st_mode & 0o6000 == 0
+    assert not (who.ws / "w").exists()
+
+
+@pytest.mark.parametrize("command", ["sleep 100", "yes"])
+def test_a_stuck_terminal_does_not_hold_the_deadline(who, command):
+    """Input the command does not read, output that nobody takes."""
+    rd, wr = os.pipe()
+    source = subprocess.Popen(["yes"], stdout=subprocess.PIPE)
+    try:
+        p = who.popen([BRIG, "run", "--pty", "--timeout", "1", "--workspace", who.ws, "--", "sh", "-c", command],
+                      stdin=source.stdout, stdout=wr, stderr=subprocess.DEVNULL)
+        start = time.monotonic()
+        assert p.wait(10) == 124
+        assert time.monotonic() - start < 3
+    finally:
+        source.kill()
+        source.wait()
+        os.close(rd)
+        os.close(wr)
+
+
+def test_killed_while_building_it_ends_at_once(who):
+    """The custodian must not keep alive what its supervisor built."""
+    for _ in range(20):
+        p = who.popen([BRIG, "run", "--workspace", who.ws, "--", "sleep", "52525"], stderr=subprocess.DEVNULL)
+        time.sleep(0.0015)
+        p.kill()
+        p.wait()
+    assert wait_until(lambda: not survivors("52525"), 1.0), survivors("52525")
