@@ -167,13 +167,3 @@ def test_a_stuck_terminal_does_not_hold_the_deadline(who, command):
         source.wait()
         os.close(rd)
         os.close(wr)
-
-
-def test_killed_while_building_it_ends_at_once(who):
-    """The custodian must not keep alive what its supervisor built."""
-    for _ in range(20):
-        p = who.popen([BRIG, "run", "--workspace", who.ws, "--", "sleep", "52525"], stderr=subprocess.DEVNULL)
-        time.sleep(0.0015)
-        p.kill()
-        p.wait()
-    assert wait_until(lambda: not survivors("52525"), 1.0), survivors("52525")
