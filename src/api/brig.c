@@ -4,11 +4,12 @@
 #include <stdlib.h>
 
 #include "api/json.h"
+#include "backend/backend.h"
 #include "base/err.h"
 #include "base/id.h"
 #include "brig.h"
 #include "engine/diagnose.h"
-#include "engine/run.h"
+#include "engine/plan.h"
 #include "policy/resolve.h"
 
 #ifndef BRIG_VERSION
@@ -24,7 +25,6 @@ int brig_run(const struct brig_spec *rq, struct brig_result **out,
 	     struct brig_error *err)
 {
 	struct spec *spec = NULL;
-	struct plan plan;
 
 	/* the spec has the run's id; a refusal before it has none to speak of */
 	struct brig_result *res = result_new("");
@@ -37,11 +37,7 @@ int brig_run(const struct brig_spec *rq, struct brig_result **out,
 	if (r == 0) {
 		for (int i = 0; i < 27; i++)
 			res->id[i] = spec->id[i];
-		r = plan_build(&plan, spec, &res->error);
-		if (r == 0) {
-			engine_run(&plan, res);
-			plan_free(&plan);
-		}
+		backend_run(spec, res);
 	}
 	spec_free(spec);
 	if (res->error.code != BRIG_E_OK && !res->error.fix[0])

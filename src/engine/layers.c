@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/layers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -28,4 +29,15 @@ enum layer layer_by_name(const char *name, size_t len)
 		    memcmp(table[i].name, name, len) == 0)
 			return (enum layer)i;
 	return LAYER__COUNT;
+}
+
+void layers_list(unsigned bits, char *out, size_t cap)
+{
+	size_t at = 0;
+
+	out[0] = '\0';
+	for (unsigned i = 0; i < LAYER__COUNT && at < cap; i++)
+		if (bits & LAYER_BIT(i))
+			at += (size_t)snprintf(out + at, cap - at, "%s%s",
+					       at ? ", " : "", table[i].name);
 }

@@ -27,7 +27,15 @@ void spec_free(struct spec *s)
 	free(s->binds);
 	strv_free(s->masks);
 	strv_free(s->protect);
+	free(s->image);
+	free(s->runtime);
+	strv_free(s->add_caps);
+	strv_free(s->drop_caps);
+	strv_free(s->wrapper);
+	free(s->docker_socket);
+	strv_free(s->allow);
 	seccomp_prog_free(s->seccomp);
+	free(s->seccomp_path);
 	free(s->home);
 	free(s);
 }

@@ -14,7 +14,21 @@
 
 #include "engine/seccomp.h"
 
-enum net_mode { NET_NONE, NET_HOST };
+enum net_mode { NET_NONE, NET_ALLOW, NET_HOST };
+
+/* What makes the sandbox; src/backend has one file for each. */
+#define BRIG_BACKENDS(X)                                  \
+	X(NATIVE, "native") X(LANDLOCK, "landlock")       \
+	X(BWRAP, "bwrap") X(DOCKER, "docker")             \
+	X(WRAPPER, "wrapper") X(SEATBELT, "seatbelt")     \
+	X(NONE, "none") /* no sandbox: only ever an explicit choice */
+
+enum backend_id {
+#define X(sym, name) BACKEND_##sym,
+	BRIG_BACKENDS(X)
+#undef X
+	BACKEND__COUNT
+};
 
 /* A tree or file of the host that appears inside. */
 struct spec_bind {
@@ -60,7 +74,23 @@ struct spec {
 	unsigned required; /* LAYER_BIT set: absent evidence means 125 */
 	unsigned asked;    /* limits a person asked for (MEMORY, PIDS, CPU bits) */
 
+	enum backend_id backend;
+	enum backend_id fallback[BACKEND__COUNT]; /* tried in order, only if listed */
+	size_t n_fallback;
+	bool require_explicit; /* `required` was written down by somebody: it is not
+				  narrowed to what the backend can do */
+
+	/* for backends that start from an image or a template */
+	char *image, *runtime;      /* NULL: the backend's default */
+	char **add_caps, **drop_caps; /* "NET_RAW", "ALL"; without "CAP_" */
+	bool writable_root;         /* read_only: false was asked for */
+	char **wrapper;             /* argv template; one word only: shell text */
+	char *docker_socket;        /* NULL: the usual places */
+	uint64_t pool_size, pool_idle_ms; /* warm containers; 0 = none */
+	char **allow;               /* NET_ALLOW: HOST[:PORT,...] entries */
+
 	struct seccomp_prog *seccomp; /* NULL: the default filter */
+	char *seccomp_path;           /* the profile it came from, or NULL */
 	char *home;                   /* absolute path inside */
 
 	uid_t host_uid, in_uid; /* the one id that is mapped */

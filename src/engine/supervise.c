@@ -221,12 +221,8 @@ static void judge_and_release(struct run *r)
 	r->res->missing = (wanted | s->required) & ~holds;
 	unsigned unmet = s->required & ~holds;
 	if (unmet) {
-		char list[200] = "";
-		for (unsigned i = 0; i < LAYER__COUNT; i++)
-			if (unmet & LAYER_BIT(i))
-				snprintf(list + strlen(list), sizeof list - strlen(list),
-					 "%s%s", *list ? ", " : "",
-					 layer_name((enum layer)i));
+		char list[200];
+		layers_list(unmet, list, sizeof list);
 		err_set(err, unmet & LAYER_BIT(LAYER_LANDLOCK) ?
 				     BRIG_E_LANDLOCK_UNAVAILABLE :
 				     BRIG_E_REQUIRE_UNMET, 0, "evidence",

@@ -109,6 +109,7 @@ static void resolve_required(const struct brig_spec *rq, struct spec *s)
 	}
 	/* A limit that was asked for by name must hold. */
 	s->required = bits | s->asked;
+	s->require_explicit = request_has(rq, OPT_REQUIRE);
 }
 
 /* Root of a container without privileges is not root of the machine: its id 0

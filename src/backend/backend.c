@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/backend.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+static const struct backend *const table[BACKEND__COUNT] = {
+	[BACKEND_NATIVE] = &backend_native,
+};
+
+const struct backend *backend_get(enum backend_id id)
+{
+	return (unsigned)id < BACKEND__COUNT ? table[id] : NULL;
+}
+
+const char *backend_name(enum backend_id id)
+{
+	static const char *const names[] = {
+#define X(sym, name) name,
+		BRIG_BACKENDS(X)
+#undef X
+	};
+	return (unsigned)id < ARRAY_LEN(names) ? names[id] : "?";
+}
+
+enum backend_id backend_by_name(const char *name)
+{
+	for (unsigned i = 0; i < BACKEND__COUNT; i++)
+		if (streq(backend_name((enum backend_id)i), name))
+			return (enum backend_id)i;
+	return BACKEND__COUNT;
+}
+
+/* What must hold with this backend: what somebody wrote down, in full, or else
+ * all that the backend can give. */
+static unsigned required(const struct spec *s, const struct backend *b)
+{
+	return s->require_explicit ? s->required :
+				     s->required & (b->can | s->asked);
+}
+
+static int attempt(const struct spec *s, enum backend_id id, struct brig_result *res)
+{
+	const struct backend *b = backend_get(id);
+	struct brig_error *err = &res->error;
+	void *state = NULL;
+
+	res->backend = backend_name(id);
+	if (!b) {
+		err_set(err, BRIG_E_UNSUPPORTED, 0, "backend",
+			"the %s backend is not available in this version",
+			backend_name(id));
+		err_fix(err, "use --backend native");
+		return -EOPNOTSUPP;
+	}
+	unsigned unmet = required(s, b) & ~b->can;
+	if (unmet) {
+		char list[200] = "";
+		layers_list(unmet, list, sizeof list);
+		err_set(err, BRIG_E_REQUIRE_UNMET, 0, "backend",
+			"the %s backend cannot give: %s", b->name, list);
+		err_fix(err, "choose another backend, or do not require it");
+		return -EINVAL;
+	}
+	int r = b->prepare(s, &state, err);
+	if (r == 0) {
+		b->run(s, state, res);
+		r = res->ran || err->code == BRIG_E_OK ? 0 : -EIO;
+	}
+	b->release(state);
+	return r;
+}
+
+void backend_run(const struct spec *s, struct brig_result *res)
+{
+	if (attempt(s, s->backend, res) == 0)
+		return;
+	for (size_t i = 0; i < s->n_fallback && !res->ran; i++) {
+		struct brig_error first = res->error;
+		res->error = (struct brig_error){ 0 };
+		if (attempt(s, s->fallback[i], res) < 0) {
+			res->error = first; /* the backend that was asked for */
+			continue;
+		}
+		/* never silent: it is a fact about this run */
+		result_deny(res, "backend", backend_name(s->backend), first.message,
+			    first.fix, 1);
+		return;
+	}
+}
