@@ -31,6 +31,9 @@ extern "C" {
 	X(BAD_CWD, "the working directory lies outside the workspace")         \
 	X(BAD_MOUNT, "a bind source or target cannot be used")                 \
 	X(BAD_FD, "a descriptor that was named is not open")                   \
+	X(BAD_CONFIG, "a configuration file is wrong")                         \
+	X(UNTRUSTED_CONFIG, "somebody else can write a configuration file")    \
+	X(LOCKED, "a setting is looser than the operator allows")              \
 	X(BAD_SECCOMP_PROFILE, "the system-call profile cannot be used")       \
 	X(UNSUPPORTED, "this build or backend does not offer that")            \
 	X(KERNEL_TOO_OLD, "the kernel lacks what brig needs")                  \
@@ -84,8 +87,9 @@ void brig_spec_free(struct brig_spec *spec);
 
 /*
  * Sets one value by the name its command-line option has ("workspace",
- * "memory", "net", …) from text.  List values ("ro", "env", "require")
- * are appended to.  The text is copied.
+ * "memory", "net", …) or by its key in a configuration file
+ * ("limits.memory"), from text.  List values ("ro", "env", "require") are
+ * appended to.  The text is copied.
  */
 int brig_spec_set(struct brig_spec *spec, const char *key, const char *value,
 		  struct brig_error *err);
@@ -95,7 +99,8 @@ int brig_spec_set_argv(struct brig_spec *spec, const char *const *argv,
 		       struct brig_error *err);
 
 /*
- * Runs the command in a fresh sandbox and waits for it.  Returns 0 when a
+ * Runs the command in a fresh sandbox and waits for it.  The configuration
+ * files of this machine and user apply as they do to `brig run`.  Returns 0 when a
  * result exists, which includes "refused": look at the result.  *result is
  * the caller's to free.  A negative return means not even a result could
  * be made (no memory).  stdio is the caller's own unless "json" is set, in

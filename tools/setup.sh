@@ -4,7 +4,7 @@
 set -eu
 
 build_packages="gcc libc6-dev linux-libc-dev meson ninja-build pkg-config
-	libjansson-dev musl-dev"
+	libjansson-dev libyaml-dev musl-dev"
 # shellcheck disable=SC2089
 test_packages="libcmocka-dev libseccomp-dev clang clang-tidy cppcheck codespell
 	shellcheck strace gdb git procps util-linux iproute2 python3 python3-pytest

@@ -10,6 +10,7 @@
 #include "brig.h"
 #include "engine/diagnose.h"
 #include "engine/plan.h"
+#include "policy/load.h"
 #include "policy/resolve.h"
 
 #ifndef BRIG_VERSION
@@ -21,25 +22,36 @@ const char *brig_version(void)
 	return BRIG_VERSION;
 }
 
+/* The policy in force has been loaded: this is the run itself. */
+static void run_loaded(const struct brig_spec *rq, struct brig_result *res)
+{
+	struct spec *spec = NULL;
+
+	if (policy_resolve(rq, &spec, &res->error) < 0)
+		return;
+	for (int i = 0; i < 27; i++)
+		res->id[i] = spec->id[i];
+	backend_run(spec, res);
+	spec_free(spec);
+}
+
 int brig_run(const struct brig_spec *rq, struct brig_result **out,
 	     struct brig_error *err)
 {
-	struct spec *spec = NULL;
+	struct brig_spec *loaded = NULL;
 
 	/* the spec has the run's id; a refusal before it has none to speak of */
 	struct brig_result *res = result_new("");
 	if (!res)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "run", "a result");
 	res->captured = request_flag(rq, OPT_JSON);
-	int r = policy_resolve(rq, &spec, &res->error);
-	if (r < 0)
+	if (rq->loaded)
+		run_loaded(rq, res);
+	else if (policy_load(rq, &loaded, &res->error) == 0)
+		run_loaded(loaded, res);
+	brig_spec_free(loaded);
+	if (!res->id[0])
 		id_make(res->id); /* without randomness it stays empty */
-	if (r == 0) {
-		for (int i = 0; i < 27; i++)
-			res->id[i] = spec->id[i];
-		backend_run(spec, res);
-	}
-	spec_free(spec);
 	if (res->error.code != BRIG_E_OK && !res->error.fix[0])
 		diagnose_fix(&res->error);
 	if (err)
@@ -61,21 +73,51 @@ struct brig_result *brig_result_refused(const struct brig_error *why)
 	return res;
 }
 
+int explain_prepare(const struct brig_spec *rq, struct explained *x,
+		    struct brig_error *err)
+{
+	*x = (struct explained){ 0 };
+	int r = policy_load(rq, &x->rq, err);
+	if (r == 0)
+		r = policy_resolve(x->rq, &x->spec, err);
+	if (r < 0)
+		return r;
+	if (x->spec->backend == BACKEND_NATIVE) {
+		x->plan = calloc(1, sizeof *x->plan);
+		if (!x->plan)
+			return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "explain", "a plan");
+		return plan_build(x->plan, x->spec, err);
+	}
+	const struct backend *b = backend_get(x->spec->backend);
+	struct buf text = { 0 };
+	if (b && b->describe) {
+		b->describe(x->spec, NULL, &text);
+		x->described = buf_take(&text, NULL);
+	}
+	return 0;
+}
+
+void explain_free(struct explained *x)
+{
+	if (x->plan)
+		plan_free(x->plan);
+	free(x->plan);
+	free(x->described);
+	spec_free(x->spec);
+	brig_spec_free(x->rq);
+}
+
 char *brig_explain_json(const struct brig_spec *rq, size_t *len,
 			struct brig_error *err)
 {
-	struct spec *spec = NULL;
-	struct plan plan;
+	struct explained x;
 	char *text = NULL;
 
-	if (policy_resolve(rq, &spec, err) < 0)
-		return NULL;
-	if (plan_build(&plan, spec, err) == 0) {
-		text = explain_json(rq, &plan, len);
-		plan_free(&plan);
+	if (explain_prepare(rq, &x, err) == 0) {
+		text = explain_json(&x, len);
 		if (!text)
 			err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "explain", "text");
 	}
-	spec_free(spec);
+	explain_free(&x);
 	return text;
 }

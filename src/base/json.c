@@ -4,11 +4,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-bool utf8_valid(const char *s, size_t len)
+size_t utf8_valid_part(const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)s, *end = p + len;
 
 	while (p < end) {
+		const unsigned char *from = p;
 		unsigned char c = *p++;
 		unsigned more, min;
 		if (c < 0x80)
@@ -20,19 +21,22 @@ bool utf8_valid(const char *s, size_t len)
 		else if (c >= 0xf0 && c <= 0xf4)
 			more = 3, min = 0x10000;
 		else
-			return false;
-		if ((size_t)(end - p) < more)
-			return false;
+			return (size_t)(from - (const unsigned char *)s);
 		unsigned cp = c & (0x3fu >> more);
-		for (unsigned i = 0; i < more; i++) {
-			if ((*p & 0xc0) != 0x80)
-				return false;
+		bool good = (size_t)(end - p) >= more;
+		for (unsigned i = 0; good && i < more; i++) {
+			good = (*p & 0xc0) == 0x80;
 			cp = cp << 6 | (*p++ & 0x3fu);
 		}
-		if (cp < min || cp > 0x10ffff || (cp >= 0xd800 && cp <= 0xdfff))
-			return false;
+		if (!good || cp < min || cp > 0x10ffff || (cp >= 0xd800 && cp <= 0xdfff))
+			return (size_t)(from - (const unsigned char *)s);
 	}
-	return true;
+	return len;
+}
+
+bool utf8_valid(const char *s, size_t len)
+{
+	return utf8_valid_part(s, len) == len;
 }
 
 void jw_init(struct json *j, struct buf *out)

@@ -35,5 +35,7 @@ void jw_null(struct json *j);
 
 /* True when all len bytes are strict UTF-8 (no surrogates, no overlongs). */
 bool utf8_valid(const char *s, size_t len);
+/* How many bytes from the start are. */
+size_t utf8_valid_part(const char *s, size_t len);
 
 #endif

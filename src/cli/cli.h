@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "brig.h"
-#include "policy/options.h"
+#include "policy/request.h"
 
 /* Exit codes that are brig's own. */
 enum { EXIT_USAGE = 2, EXIT_REFUSED = 125 };
@@ -19,7 +19,7 @@ struct verb {
 };
 
 extern const struct verb verb_run, verb_shell, verb_explain, verb_doctor,
-	verb_version, verb_help;
+	verb_config, verb_version, verb_help;
 /* NULL-terminated. */
 extern const struct verb *const verbs[];
 
@@ -41,8 +41,9 @@ extern struct brig_error cli_last_error;
 
 /* "brig: message (fix)" on standard error, safe for terminals. */
 void cli_error(const struct brig_error *e);
-/* The exit code for an error found before anything was built. */
-int cli_error_code(const struct brig_error *e);
+/* The exit code for an error found before anything was built: 2 when the command
+ * line is wrong, and for verbs that run nothing when a configuration is. */
+int cli_error_code(const struct brig_error *e, bool runs);
 
 void cli_help(const struct verb *v);
 

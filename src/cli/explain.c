@@ -7,34 +7,30 @@
 #include "api/json.h"
 #include "base/fd.h"
 #include "cli/cli.h"
-#include "policy/resolve.h"
 
-static int show(struct brig_spec *rq, bool for_model)
+static int show(const struct brig_spec *rq, bool for_model)
 {
 	struct brig_error err = { 0 };
-	struct spec *spec = NULL;
-	struct plan plan;
+	struct explained x;
 	cleanup_free char *text = NULL;
-	size_t len = 0;
 
-	if (policy_resolve(rq, &spec, &err) < 0 || plan_build(&plan, spec, &err) < 0) {
+	if (explain_prepare(rq, &x, &err) < 0) {
 		cli_error(&err);
-		spec_free(spec);
-		return cli_error_code(&err);
+		explain_free(&x);
+		return cli_error_code(&err, false);
 	}
 	if (for_model)
-		text = explain_for_model(&plan);
+		text = explain_for_model(x.spec);
 	else if (request_flag(rq, OPT_JSON))
-		text = explain_json(rq, &plan, &len);
+		text = explain_json(&x, NULL);
 	else
-		text = explain_text(rq, &plan, cli_colour(STDOUT_FILENO));
-	plan_free(&plan);
-	spec_free(spec);
+		text = explain_text(&x, cli_colour(STDOUT_FILENO));
+	explain_free(&x);
 	if (!text) {
 		fprintf(stderr, "brig: NO_MEMORY\n");
 		return EXIT_REFUSED;
 	}
-	len = strlen(text);
+	size_t len = strlen(text);
 	int code = cli_print(text, len);
 	if (code == 0 && len && text[len - 1] != '\n')
 		code = cli_print("\n", 1);

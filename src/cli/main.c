@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 
 const struct verb *const verbs[] = { &verb_run, &verb_shell, &verb_explain,
-				     &verb_doctor, &verb_version,
+				     &verb_doctor, &verb_config, &verb_version,
 				     &verb_help, NULL };
 
 /* A caller may start us without stdin, stdout or stderr; the next descriptor
@@ -38,7 +38,7 @@ static void option_help(void)
 	for (unsigned i = 0; i < OPT__COUNT; i++) {
 		const struct opt_def *d = &opt_table[i];
 		char left[64];
-		if (d->kind == OK_LATER)
+		if (d->kind == OK_LATER || !d->name)
 			continue;
 		snprintf(left, sizeof left, "--%s%s%s", d->name, d->metavar ? " " : "",
 			 d->metavar ? d->metavar : "");

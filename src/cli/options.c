@@ -29,8 +29,11 @@ void cli_error(const struct brig_error *e)
 		e->fix[0] ? ")" : "");
 }
 
-int cli_error_code(const struct brig_error *e)
+int cli_error_code(const struct brig_error *e, bool runs)
 {
+	if (!runs && (e->code == BRIG_E_BAD_CONFIG || e->code == BRIG_E_LOCKED ||
+		      e->code == BRIG_E_UNTRUSTED_CONFIG))
+		return EXIT_USAGE;
 	/* the command line itself is wrong, as opposed to refused */
 	if (streq(e->phase, "options") && e->code != BRIG_E_UNSUPPORTED)
 		return EXIT_USAGE;
@@ -112,7 +115,7 @@ static int one_option(const char *verb, char **argv, int argc, int *i,
 	if (request_set(rq, o, value ? value : "", "command line",
 			&cli_last_error) < 0) {
 		cli_error(&cli_last_error);
-		return cli_error_code(&cli_last_error);
+		return cli_error_code(&cli_last_error, true);
 	}
 	return 0;
 }

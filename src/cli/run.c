@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "policy/load.h"
 
 static int check_status_fd(const struct brig_spec *rq, int *fd)
 {
@@ -30,11 +31,20 @@ static int check_status_fd(const struct brig_spec *rq, int *fd)
 	return 0;
 }
 
-static void warn_host_network(const struct brig_spec *rq)
+/* What gives up isolation is said aloud, wherever it was set. */
+static void warn_loose(const struct brig_spec *rq)
 {
-	if (streq(request_text(rq, OPT_NET), "host"))
-		fprintf(stderr, "brig: warning: --net host: the command shares this "
-				"machine's network\n");
+	char from[400];
+
+	if (streq(request_text(rq, OPT_BACKEND), "none")) {
+		origin_text(request_origin(rq, OPT_BACKEND), from, sizeof from);
+		fprintf(stderr, "brig: warning: mode none (%s): the command runs WITHOUT "
+				"a sandbox\n", from);
+	} else if (streq(request_text(rq, OPT_NET), "host")) {
+		origin_text(request_origin(rq, OPT_NET), from, sizeof from);
+		fprintf(stderr, "brig: warning: --net host (%s): the command shares this "
+				"machine's network\n", from);
+	}
 }
 
 /* Where the result object goes: the descriptor, standard output, or nowhere.
@@ -84,10 +94,25 @@ static void warn_path(void *arg, const char *target, const char *text)
 		how ? how : "?");
 }
 
+/* A person at a terminal is not on the clock, and sees where he is; unless the
+ * operator says otherwise. */
+static int fit_for_person(struct brig_spec *rq)
+{
+	static const struct origin shell = { .layer = "shell" };
+	int r = 0;
+
+	if (!request_has(rq, OPT_TIMEOUT) && !rq->lock[OPT_TIMEOUT].layer)
+		r = request_put(rq, OPT_TIMEOUT, "0", &shell);
+	if (r == 0)
+		r = request_put(rq, OPT_ENV, "PS1=(brig) \\w \\$ ", &shell);
+	return r;
+}
+
 /* Runs what the request says and returns brig's exit code. */
-static int run_request(struct brig_spec *rq)
+static int run_request(struct brig_spec *rq, bool person)
 {
 	struct brig_result *res = NULL;
+	struct brig_spec *loaded = NULL;
 	struct brig_error err = { 0 };
 	int status_fd;
 
@@ -96,8 +121,19 @@ static int run_request(struct brig_spec *rq)
 		return code;
 	/* the reader of our output may leave: that must not cost the clean-up */
 	signal(SIGPIPE, SIG_IGN);
-	warn_host_network(rq);
-	if (brig_run(rq, &res, &err) < 0) {
+	if (policy_load(rq, &loaded, &err) < 0) {
+		res = brig_result_refused(&err);
+		if (!res) {
+			cli_error(&err);
+			return EXIT_REFUSED;
+		}
+	} else if (person && fit_for_person(loaded) < 0) {
+		fprintf(stderr, "brig: NO_MEMORY\n");
+		return EXIT_REFUSED;
+	} else {
+		warn_loose(loaded);
+	}
+	if (!res && brig_run(loaded, &res, &err) < 0) {
 		cli_error(&err);
 		return EXIT_REFUSED;
 	}
@@ -105,7 +141,7 @@ static int run_request(struct brig_spec *rq)
 	if (err.code != BRIG_E_OK) {
 		cli_error(&err);
 		if (code == EXIT_REFUSED)
-			code = cli_error_code(&err);
+			code = cli_error_code(&err, true);
 	}
 	if (!request_flag(rq, OPT_JSON))
 		brig_result_warn(res, warn_path, NULL);
@@ -132,7 +168,7 @@ static int run_main(int argc, char **argv)
 			cli_error(&err);
 			code = EXIT_REFUSED;
 		} else {
-			code = run_request(rq); /* returns only when refused */
+			code = run_request(rq, false); /* returns only when refused */
 			refuse_in_json(argc, argv);
 		}
 	} else {
@@ -167,20 +203,15 @@ static int shell_main(int argc, char **argv)
 		code = EXIT_USAGE;
 		goto out;
 	}
-	/* a person at a terminal is not on the clock */
 	int r = request_set(rq, OPT_PTY, "", "shell", &err);
-	if (r == 0 && !request_has(rq, OPT_TIMEOUT))
-		r = request_set(rq, OPT_TIMEOUT, "0", "shell", &err);
-	if (r == 0)
-		r = request_set(rq, OPT_ENV, "PS1=(brig) \\w \\$ ", "shell", &err);
 	if (r == 0)
 		r = brig_spec_set_argv(rq, access("/bin/bash", X_OK) == 0 ? bash : sh,
 				       &err);
 	if (r < 0) {
 		cli_error(&err);
-		code = cli_error_code(&err);
+		code = cli_error_code(&err, true);
 	} else {
-		code = run_request(rq);
+		code = run_request(rq, true);
 	}
 out:
 	brig_spec_free(rq);

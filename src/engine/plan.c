@@ -397,7 +397,7 @@ int plan_build(struct plan *p, const struct spec *s, struct brig_error *err)
 		goto fail;
 	p->clone_flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
 			 CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
-	p->own_net = s->net == NET_NONE;
+	p->own_net = s->net != NET_HOST;
 
 	/* One rule lets everything in the tree be read and executed: the tree
 	 * holds only what the policy shows.  Writing is granted by name. */

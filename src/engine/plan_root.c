@@ -106,6 +106,8 @@ void plan_etc(struct planner *pl)
 		  strdup("passwd: files\ngroup: files\nshadow: files\n"
 			 "hosts: files dns\nnetworks: files\nservices: files\n"
 			 "protocols: files\n"), 0444);
+	if (s->gitconfig)
+		plan_file(pl, "/etc/gitconfig", strdup(s->gitconfig), 0444);
 	for (size_t i = 0; i < ARRAY_LEN(etc_shared); i++)
 		etc_one(pl, etc_shared[i]);
 	if (s->net == NET_HOST)

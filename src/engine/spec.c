@@ -26,6 +26,10 @@ void spec_free(struct spec *s)
 		bind_free(&s->binds[i]);
 	free(s->binds);
 	strv_free(s->masks);
+	strv_free(s->tool_path);
+	strv_free(s->tool_env);
+	free(s->gitconfig);
+	strv_free(s->notes);
 	strv_free(s->protect);
 	free(s->image);
 	free(s->runtime);

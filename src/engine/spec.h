@@ -65,6 +65,9 @@ struct spec {
 	struct spec_bind *binds;
 	size_t n_binds;
 	char **masks; /* absolute paths inside */
+	char **tool_path, **tool_env; /* the caller's tools: PATH, NAME=VALUE */
+	char *gitconfig;              /* text of /etc/gitconfig inside, or NULL */
+	char **notes;                 /* how the above was found, for explain */
 	char **protect;
 
 	enum net_mode net;

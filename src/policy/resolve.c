@@ -60,53 +60,33 @@ static void resolve_limits(const struct brig_spec *rq, struct spec *s)
 		s->asked |= LAYER_BIT(LAYER_CPU);
 }
 
-static int check_limits(const struct spec *s, struct brig_error *err)
+/* A limit that nothing here can hold is refused, not remembered. */
+static int check_limits(const struct brig_spec *rq, struct brig_error *err)
 {
-	const struct spec_limits *l = &s->limits;
+	uint64_t disk = size_of(rq, OPT_DISK);
+	char label[300];
 
-	/* Below this nothing starts, and the failure would look like a crash. */
-	if (l->memory && l->memory < (1u << 20)) {
-		err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
-			"--memory is below 1M: no program could start");
-		err_fix(err, "give at least 1M, or 0 for no limit");
-		return -EINVAL;
-	}
-	if (l->cpu_milli && l->cpu_milli < 10) {
-		err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
-			"--cpus is below 0.01");
-		err_fix(err, "give at least 0.01, or 0 for no limit");
-		return -EINVAL;
-	}
-	if (l->pids && l->pids < 2) {
-		err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
-			"--pids is below 2: the sandbox's init needs one");
-		err_fix(err, "give at least 2, or 0 for no limit");
-		return -EINVAL;
-	}
-	if (l->tmp_size < (64u << 10)) {
-		err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
-			"--tmp-size is below 64K");
-		err_fix(err, "give at least 64K");
-		return -EINVAL;
-	}
-	return 0;
+	if (!disk)
+		return 0;
+	request_label(rq, OPT_DISK, 0, label, sizeof label);
+	err_set(err, BRIG_E_LIMIT_UNENFORCEABLE, 0, "policy",
+		"%s: no backend can bound how much the workspace grows", label);
+	err_fix(err, "remove it (limits.file_size bounds each file), or put the "
+		     "workspace on a file system of its own");
+	return -EOPNOTSUPP;
 }
 
 static void resolve_required(const struct brig_spec *rq, struct spec *s)
 {
 	unsigned bits = 0;
-	const char *p = request_text(rq, OPT_REQUIRE);
 
-	if (!p) {
+	if (!request_has(rq, OPT_REQUIRE)) {
 		bits = LAYERS_BASE;
 		if (s->net == NET_HOST)
 			bits &= ~LAYER_BIT(LAYER_NET);
 	}
-	for (; p; p = strchr(p, ',')) {
-		if (*p == ',')
-			p++;
-		bits |= LAYER_BIT(layer_by_name(p, strcspn(p, ",")));
-	}
+	for (char **l = rq->o[OPT_REQUIRE].v; l && *l; l++)
+		bits |= LAYER_BIT(layer_by_name(*l, strlen(*l)));
 	/* A limit that was asked for by name must hold. */
 	s->required = bits | s->asked;
 	s->require_explicit = request_has(rq, OPT_REQUIRE);
@@ -162,15 +142,20 @@ static int resolve_seccomp(const struct brig_spec *rq, struct spec *s,
 			   struct brig_error *err)
 {
 	const char *path = request_text(rq, OPT_SECCOMP);
-	if (!path)
+	char label[300];
+	if (!path || streq(path, "default"))
 		return 0;
+	s->seccomp_path = strdup(path);
+	if (!s->seccomp_path)
+		return -ENOMEM;
+	request_label(rq, OPT_SECCOMP, 0, label, sizeof label);
 	/* O_NONBLOCK: a FIFO must not hang us; the regular-file check refuses it */
 	cleanup_close int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		int e = errno;
 		err_set(err, BRIG_E_BAD_SECCOMP_PROFILE, e, "policy",
-			"--seccomp %.200s", path);
+			"%s %.200s", label, path);
 		err_fix(err, "give a readable profile in Docker's JSON format");
 		return -e;
 	}
@@ -180,7 +165,7 @@ static int resolve_seccomp(const struct brig_spec *rq, struct spec *s,
 				      -EINVAL;
 	if (r < 0) {
 		err_set(err, BRIG_E_BAD_SECCOMP_PROFILE, -r, "policy",
-			"--seccomp %.200s", path);
+			"%s %.200s", label, path);
 		err_fix(err, "give a regular file of at most 1M");
 		return r;
 	}
@@ -191,23 +176,8 @@ static int resolve_seccomp(const struct brig_spec *rq, struct spec *s,
 	return r;
 }
 
-static int check_supported(const struct brig_spec *rq, struct brig_error *err)
+static int check_command(const struct brig_spec *rq, struct brig_error *err)
 {
-	const char *backend = request_text(rq, OPT_BACKEND);
-
-	if (!streq(backend, "native")) {
-		err_set(err, BRIG_E_UNSUPPORTED, 0, "policy",
-			"the %s backend is not available in this version",
-			backend);
-		err_fix(err, "use --backend native");
-		return -EOPNOTSUPP;
-	}
-	if (streq(request_text(rq, OPT_NET), "allow")) {
-		err_set(err, BRIG_E_UNSUPPORTED, 0, "policy",
-			"--net allow is not available in this version");
-		err_fix(err, "use --net none (the default)");
-		return -EOPNOTSUPP;
-	}
 	if (!rq->argv || !rq->argv[0]) {
 		err_set(err, BRIG_E_BAD_OPTION, 0, "options",
 			"there is no command to run");
@@ -223,22 +193,80 @@ static int check_supported(const struct brig_spec *rq, struct brig_error *err)
 	return 0;
 }
 
+static enum backend_id backend_of(const char *name)
+{
+	static const char *const names[] = {
+#define X(sym, text) text,
+		BRIG_BACKENDS(X)
+#undef X
+	};
+	unsigned i = 0;
+
+	while (i < BACKEND_NONE && !streq(names[i], name))
+		i++;
+	return (enum backend_id)i; /* the form was checked when it was set */
+}
+
+static int copy_list(char ***to, const struct brig_spec *rq, enum opt o)
+{
+	bool failed;
+
+	*to = request_list(rq, o, &failed);
+	return failed ? -ENOMEM : 0;
+}
+
+static int copy_text(char **to, const struct brig_spec *rq, enum opt o)
+{
+	const char *t = request_text(rq, o);
+
+	*to = t ? strdup(t) : NULL;
+	return t && !*to ? -ENOMEM : 0;
+}
+
+/* What the backend is, and what only some of them use. */
+static int resolve_backend(const struct brig_spec *rq, struct spec *s)
+{
+	static const enum net_mode modes[] = { NET_NONE, NET_ALLOW, NET_HOST };
+	static const char *const words[] = { "none", "allow", "host" };
+	const char *net = request_text(rq, OPT_NET);
+
+	s->backend = backend_of(request_text(rq, OPT_BACKEND));
+	for (char **f = rq->o[OPT_FALLBACK].v; f && *f; f++)
+		if (s->n_fallback < BACKEND__COUNT)
+			s->fallback[s->n_fallback++] = backend_of(*f);
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (streq(net, words[i]))
+			s->net = modes[i];
+	s->loopback = streq(request_text(rq, OPT_LOOPBACK), "on");
+	s->writable_root = !request_flag(rq, OPT_READ_ONLY);
+	parse_uint(request_text(rq, OPT_DOCKER_POOL), UINT64_MAX, &s->pool_size);
+	s->pool_idle_ms = milli_of(rq, OPT_DOCKER_IDLE);
+	if (s->net == NET_ALLOW && copy_list(&s->allow, rq, OPT_ALLOW) < 0)
+		return -ENOMEM;
+	return copy_text(&s->image, rq, OPT_IMAGE) < 0 ||
+	       copy_text(&s->runtime, rq, OPT_RUNTIME) < 0 ||
+	       copy_text(&s->docker_socket, rq, OPT_DOCKER_SOCKET) < 0 ||
+	       copy_list(&s->add_caps, rq, OPT_ADD_CAPS) < 0 ||
+	       copy_list(&s->drop_caps, rq, OPT_DROP_CAPS) < 0 ||
+	       copy_list(&s->wrapper, rq, OPT_WRAPPER) < 0 ? -ENOMEM : 0;
+}
+
 static int resolve_all(const struct brig_spec *rq, struct spec *s,
 		       struct brig_error *err)
 {
-	int r = check_supported(rq, err);
+	int r = check_command(rq, err);
 	if (r < 0)
 		return r;
 	r = id_make(s->id);
 	if (r < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -r, "policy",
 			       "no randomness for an id");
-	s->net = streq(request_text(rq, OPT_NET), "host") ? NET_HOST : NET_NONE;
-	s->loopback = streq(request_text(rq, OPT_LOOPBACK), "on");
+	if (resolve_backend(rq, s) < 0)
+		goto no_memory;
 	s->capture = request_flag(rq, OPT_JSON);
 	s->pty = request_flag(rq, OPT_PTY);
 	resolve_limits(rq, s);
-	r = check_limits(s, err);
+	r = check_limits(rq, err);
 	if (r < 0)
 		return r;
 	resolve_required(rq, s);

@@ -3,7 +3,7 @@
 #define POLICY_RESOLVE_H
 
 #include "engine/spec.h"
-#include "policy/options.h"
+#include "policy/request.h"
 
 /*
  * Words → spec.  Opens what is named (by descriptor, so that what was checked

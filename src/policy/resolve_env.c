@@ -2,19 +2,19 @@
 /* The environment inside: built from nothing, nothing is inherited. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "policy/envrules.h"
 #include "policy/resolve.h"
 
 #define ENV_FD_MAX (1u << 20)
-
-/* Harmless, and missed at once when absent. */
-static const char *const passed[] = { "LANG", "LC_ALL", "TERM", "TZ" };
 
 /* Sets or replaces NAME=VALUE; entry is taken over. */
 static int env_put(struct spec *s, char *entry)
@@ -43,17 +43,44 @@ static int bad_env(struct brig_error *err, const char *opt, const char *name,
 	return -EINVAL;
 }
 
-static int put_text(struct spec *s, const char *opt, const char *text,
-		    struct brig_error *err)
+static int check_name(const char *opt, const char *text, size_t n,
+		      struct brig_error *err)
 {
-	size_t n = strcspn(text, "=");
-
 	if (n == 0)
 		return bad_env(err, opt, text, "has no name");
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)text[i] <= ' ')
 			return bad_env(err, opt, text,
 				       "has a space or control character in its name");
+	return 0;
+}
+
+/* A run's own words: not for variables that run something by themselves. */
+static int check_injection(const char *opt, const char *text, size_t n,
+			   struct brig_error *err)
+{
+	const char *why = env_injects(text, n);
+	char what[100];
+
+	if (!why)
+		return 0;
+	snprintf(what, sizeof what, "is only for the operator to set: %s", why);
+	bad_env(err, opt, text, what);
+	err_fix(err, "set it in a configuration file (env.set or env.pass), or inside "
+		     "the command itself: env NAME=VALUE COMMAND");
+	return -EPERM;
+}
+
+static int put_text(struct spec *s, const char *opt, const char *text, bool operator,
+		    struct brig_error *err)
+{
+	size_t n = strcspn(text, "=");
+	int r = check_name(opt, text, n, err);
+
+	if (r == 0 && !operator)
+		r = check_injection(opt, text, n, err);
+	if (r < 0)
+		return r;
 	if (text[n] == '=')
 		return env_put(s, strdup(text));
 	const char *value = getenv(text);
@@ -86,17 +113,32 @@ static int put_from_fd(struct spec *s, int fd, struct brig_error *err)
 			err_fix(err, "write NAME=VALUE, each ended by a NUL");
 			return -EINVAL;
 		}
-		r = put_text(s, "--env-fd", data + at, err);
+		r = put_text(s, "--env-fd", data + at, false, err);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-static int put_defaults(struct spec *s)
+#define SYSTEM_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/* What the operator puts in front, the caller's tools, the system. */
+static int put_path(const struct brig_spec *rq, struct spec *s)
 {
-	int r = env_put(s, strdup("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:"
-				  "/usr/bin:/sbin:/bin"));
+	struct buf b = { 0 };
+
+	buf_adds(&b, "PATH=");
+	for (char **p = rq->o[OPT_PATH_PREPEND].v; p && *p; p++)
+		buf_addf(&b, "%s:", *p);
+	for (char **p = s->tool_path; p && *p; p++)
+		buf_addf(&b, "%s:", *p);
+	buf_adds(&b, SYSTEM_PATH);
+	return env_put(s, buf_take(&b, NULL));
+}
+
+static int put_defaults(const struct brig_spec *rq, struct spec *s)
+{
+	int r = put_path(rq, s);
 	if (r == 0)
 		r = env_put(s, str_fmt("HOME=%s", s->home));
 	if (r == 0)
@@ -107,26 +149,60 @@ static int put_defaults(struct spec *s)
 		r = env_put(s, strdup("SHELL=/bin/sh"));
 	if (r == 0)
 		r = env_put(s, str_fmt("BRIG_SANDBOX=%s", s->id));
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(passed); i++) {
-		const char *v = getenv(passed[i]);
-		if (v)
-			r = env_put(s, str_fmt("%s=%s", passed[i], v));
-	}
+	for (char **e = s->tool_env; r == 0 && e && *e; e++)
+		r = env_put(s, strdup(*e));
 	return r;
+}
+
+/* env.pass: the caller's values of these, where there are any. */
+static int put_passed(const struct brig_spec *rq, struct spec *s)
+{
+	bool failed;
+	char **names = request_list(rq, OPT_ENV_PASS, &failed);
+	int r = failed ? -ENOMEM : 0;
+
+	for (char **n = names; r == 0 && n && *n; n++) {
+		const char *v = getenv(*n);
+		if (v)
+			r = env_put(s, str_fmt("%s=%s", *n, v));
+	}
+	strv_free(names);
+	return r;
+}
+
+static int put_asked(const struct brig_spec *rq, struct spec *s,
+		     struct brig_error *err)
+{
+	const struct req_value *rv = &rq->o[OPT_ENV];
+	char label[300];
+
+	for (size_t i = 0; rv->v && rv->v[i]; i++) {
+		request_label(rq, OPT_ENV, i, label, sizeof label);
+		int r = put_text(s, label, rv->v[i], rv->at[i].rank != RANK_RUN, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
 }
 
 int resolve_env(const struct brig_spec *rq, struct spec *s,
 		struct brig_error *err)
 {
-	int r = put_defaults(s);
+	int r = put_defaults(rq, s);
+	if (r == 0)
+		r = put_passed(rq, s);
 	if (r < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, -r, "policy", "environment");
-	for (char **e = rq->o[OPT_ENV].v; e && *e; e++) {
-		r = put_text(s, "--env", *e, err);
-		if (r < 0)
-			return r;
+	r = put_asked(rq, s, err);
+	if (r < 0 || !request_has(rq, OPT_ENV_FD))
+		return r;
+	if (rq->lock[OPT_ENV].layer) {
+		char where[300];
+		origin_text(&rq->lock[OPT_ENV], where, sizeof where);
+		err_set(err, BRIG_E_LOCKED, 0, "policy",
+			"--env-fd: env.set is locked at %s", where);
+		err_fix(err, "leave --env-fd out; only the lock's author can open it");
+		return -EPERM;
 	}
-	if (request_has(rq, OPT_ENV_FD))
-		return put_from_fd(s, atoi(request_text(rq, OPT_ENV_FD)), err);
-	return 0;
+	return put_from_fd(s, atoi(request_text(rq, OPT_ENV_FD)), err);
 }

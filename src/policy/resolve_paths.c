@@ -21,15 +21,8 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "policy/resolve.h"
+#include "policy/resolve_internal.h"
 #include "workspace/protect.h"
-
-/* Trees brig builds itself: nothing may be put there or above. */
-static const char *const own_trees[] = { "/proc", "/dev", "/sys" };
-/* Trees that come from the host read-only: a workspace may not replace them. */
-static const char *const system_trees[] = {
-	"/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
-	"/boot", "/var", "/run",
-};
 
 char *caller_home(void)
 {
@@ -56,50 +49,6 @@ char *caller_home(void)
 			return norm;
 	}
 	return NULL;
-}
-
-/* The canonical path behind a descriptor, from the kernel. */
-static int fd_path(int fd, char out[PATH_MAX])
-{
-	char link[40];
-
-	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-	ssize_t n = readlink(link, out, PATH_MAX - 1);
-	if (n < 0)
-		return -errno;
-	out[n] = '\0';
-	return out[0] == '/' ? 0 : -ENOENT;
-}
-
-/* Fills identity fields of b from its descriptor.  -ENOENT when deleted. */
-static int bind_identify(struct spec_bind *b)
-{
-	struct stat st;
-	big_buffer char path[PATH_MAX];
-
-	if (fstat(b->fd, &st) < 0)
-		return -errno;
-	if (st.st_nlink == 0)
-		return -ENOENT;
-	int r = fd_path(b->fd, path);
-	if (r < 0)
-		return r;
-	b->dev = st.st_dev;
-	b->ino = st.st_ino;
-	b->is_dir = S_ISDIR(st.st_mode);
-	b->owner_uid = st.st_uid;
-	b->owner_gid = st.st_gid;
-	b->src = strdup(path);
-	return b->src ? 0 : -ENOMEM;
-}
-
-static bool hits(const char *path, const char *const *trees, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (path_is_under(path, trees[i]) ||
-		    path_is_under(trees[i], path))
-			return true;
-	return false;
 }
 
 static int bad_workspace(struct brig_error *err, int e, const char *path,
@@ -152,6 +101,23 @@ static int open_workspace(const char *given, struct spec *s,
 	return 0;
 }
 
+/* workspace.root: nothing outside it is ever a workspace. */
+static int check_workspace_root(const struct brig_spec *rq, const struct spec *s,
+				struct brig_error *err)
+{
+	const char *root = request_text(rq, OPT_ROOT);
+	big_buffer char real[PATH_MAX];
+	char label[300];
+
+	if (!root || (realpath(root, real) && path_is_under(s->workspace.src, real)))
+		return 0;
+	request_label(rq, OPT_ROOT, 0, label, sizeof label);
+	err_set(err, BRIG_E_BAD_WORKSPACE, 0, "policy",
+		"workspace %.200s lies outside %.200s (%s)", s->workspace.src, root, label);
+	err_fix(err, "give a directory below it: --workspace DIR");
+	return -EINVAL;
+}
+
 static int check_workspace_place(const struct brig_spec *rq, struct spec *s,
 				 struct brig_error *err)
 {
@@ -178,8 +144,7 @@ static int check_workspace_place(const struct brig_spec *rq, struct spec *s,
 		err_fix(err, "give an absolute path, or 'same'");
 		return r;
 	}
-	if (hits(w->dst, own_trees, ARRAY_LEN(own_trees)) ||
-	    hits(w->dst, system_trees, ARRAY_LEN(system_trees))) {
+	if (path_hits_own(w->dst) || path_hits_system(w->dst)) {
 		/* places below /var and /run are ordinary directories inside */
 		bool below_var = strncmp(w->dst, "/var/", 5) == 0 ||
 				 strncmp(w->dst, "/run/", 5) == 0;
@@ -252,143 +217,6 @@ outside:
 	return -EINVAL;
 }
 
-/* Splits SRC[:DST]; "\:" is a colon in a name. */
-static int split_bind(const char *text, char **src, char **dst)
-{
-	char *s = malloc(strlen(text) + 1);
-	if (!s)
-		return -ENOMEM;
-	size_t n = 0;
-	const char *p = text;
-	for (; *p && *p != ':'; p++) {
-		if (*p == '\\' && p[1] == ':')
-			p++;
-		s[n++] = *p;
-	}
-	s[n] = '\0';
-	*src = s;
-	*dst = *p ? strdup(p + 1) : NULL;
-	return *p && !*dst ? -ENOMEM : 0;
-}
-
-static int add_bind(struct spec *s, const char *text, bool writable,
-		    struct brig_error *err)
-{
-	const char *opt = writable ? "--rw" : "--ro";
-	cleanup_free char *src = NULL, *dst = NULL;
-
-	struct spec_bind *v = s->binds;
-	if ((s->n_binds & (s->n_binds - 1)) == 0) /* room for a power of two */
-		v = realloc(v, (s->n_binds ? 2 * s->n_binds : 1) * sizeof *v);
-	if (!v || (s->binds = v, split_bind(text, &src, &dst)) < 0)
-		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "%s", opt);
-	struct spec_bind *b = &v[s->n_binds];
-	*b = (struct spec_bind){ .fd = -1, .writable = writable };
-	/* An empty source must never become "the whole root" or ".". */
-	if (!*src || (dst && !*dst)) {
-		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
-			"%s %.200s: an empty path", opt, text);
-		err_fix(err, "write %s SRC or %s SRC:DST", opt, opt);
-		return -EINVAL;
-	}
-	b->fd = openat(AT_FDCWD, src, O_PATH | O_CLOEXEC);
-	if (b->fd < 0) {
-		int e = errno;
-		err_set(err, BRIG_E_BAD_MOUNT, e, "policy", "%s %.200s", opt, src);
-		err_fix(err, "create it first, or leave the option out; a missing "
-			     "source is never skipped");
-		return -e;
-	}
-	s->n_binds++; /* from here on spec_free() owns it */
-	int r = bind_identify(b);
-	if (r < 0) {
-		err_set(err, BRIG_E_BAD_MOUNT, -r, "policy", "%s %.200s", opt, src);
-		err_fix(err, "give a path that exists");
-		return r;
-	}
-	if (!dst) {
-		/* as the caller wrote it, so that links to it keep working */
-		big_buffer char cwd[PATH_MAX];
-		if (src[0] == '/')
-			dst = strdup(src);
-		else if (getcwd(cwd, sizeof cwd))
-			dst = str_fmt("%s/%s", cwd, src);
-		if (!dst)
-			return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "%s", opt);
-	}
-	r = path_normalise(dst, &b->dst);
-	if (r < 0) {
-		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
-			"%s: the target '%.200s' is not an absolute path without '..'",
-			opt, dst);
-		err_fix(err, "write the target as an absolute path: %s SRC:/DST", opt);
-		return r;
-	}
-	/* by file system too: /proc may be mounted in a second place */
-	struct statfs fs = { 0 };
-	bool kernel_fs = fstatfs(b->fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC ||
-			 fs.f_type == SYSFS_MAGIC;
-	if (streq(b->dst, "/") || streq(b->src, "/") || kernel_fs ||
-	    hits(b->dst, own_trees, ARRAY_LEN(own_trees)) ||
-	    hits(b->src, own_trees, ARRAY_LEN(own_trees))) {
-		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
-			"%s %.200s: '/' and brig's own /proc, /dev and /sys cannot be "
-			"replaced or shared", opt, text);
-		err_fix(err, "name the trees that are needed, one by one");
-		return -EINVAL;
-	}
-	return 0;
-}
-
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int check_overlap(const struct spec *s, struct brig_error *err)
-{
-	size_t n = s->n_binds + 1;
-	cleanup_free char **dst = calloc(n, sizeof *dst);
-
-	if (!dst)
-		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "binds");
-	dst[0] = s->workspace.dst;
-	for (size_t i = 0; i < s->n_binds; i++)
-		dst[i + 1] = s->binds[i].dst;
-	qsort(dst, n, sizeof *dst, by_text);
-	for (size_t i = 1; i < n; i++) {
-		if (!streq(dst[i - 1], dst[i]))
-			continue;
-		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
-			"two binds would appear at %.200s", dst[i]);
-		err_fix(err, "give each a target of its own: SRC:DST");
-		return -EINVAL;
-	}
-	return 0;
-}
-
-static int resolve_masks(const struct brig_spec *rq, struct spec *s,
-			 struct brig_error *err)
-{
-	for (char **m = rq->o[OPT_MASK].v; m && *m; m++) {
-		char *norm = NULL;
-		int r = path_normalise(*m, &norm);
-		if (r < 0 || streq(norm, "/") ||
-		    hits(norm, own_trees, ARRAY_LEN(own_trees))) {
-			free(norm);
-			err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
-				"--mask: '%.200s' cannot be masked", *m);
-			err_fix(err, "give an absolute path below / other than /proc, "
-				     "/dev and /sys");
-			return -EINVAL;
-		}
-		r = strv_take(&s->masks, norm);
-		if (r < 0)
-			return err_set(err, BRIG_E_NO_MEMORY, -r, "policy", "--mask");
-	}
-	return 0;
-}
-
 static int resolve_protect(const struct brig_spec *rq, struct spec *s,
 			   struct brig_error *err)
 {
@@ -396,7 +224,9 @@ static int resolve_protect(const struct brig_spec *rq, struct spec *s,
 
 	for (const char *const *d = protect_defaults; *d && r == 0; d++)
 		r = strv_add(&s->protect, *d);
-	for (char **p = rq->o[OPT_PROTECT].v; p && *p && r == 0; p++) {
+	char label[300];
+	size_t n = 0;
+	for (char **p = rq->o[OPT_PROTECT].v; p && *p && r == 0; p++, n++) {
 		if (streq(*p, "none")) {
 			strv_free(s->protect);
 			s->protect = NULL;
@@ -406,8 +236,9 @@ static int resolve_protect(const struct brig_spec *rq, struct spec *s,
 		cleanup_free char *norm = NULL;
 		if (!abs || path_normalise(abs, &norm) < 0 || !norm[1] ||
 		    **p == '/' || strchr(*p, '*')) {
+			request_label(rq, OPT_PROTECT, n, label, sizeof label);
 			err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
-				"--protect: '%.200s' is not a path inside the workspace",
+				"%s: '%.200s' is not a path inside the workspace", label,
 				*p);
 			err_fix(err, "give it relative to the workspace, without '..' "
 				     "and without wildcards");
@@ -421,7 +252,7 @@ static int resolve_protect(const struct brig_spec *rq, struct spec *s,
 /* A private HOME can be there: nothing of brig's or the caller's is in the way. */
 static bool home_fits(const struct spec *s, const char *home)
 {
-	if (streq(home, "/") || hits(home, own_trees, ARRAY_LEN(own_trees)))
+	if (streq(home, "/") || path_hits_own(home))
 		return false;
 	/* below a tree of the host there is no place to put one */
 	return streq(home, s->workspace.dst) || !path_is_under(home, s->workspace.dst);
@@ -437,7 +268,7 @@ static int resolve_home(struct spec *s, struct brig_error *err)
 	const char *use = NULL;
 
 	if (home && home_fits(s, home) &&
-	    !hits(home, system_trees, ARRAY_LEN(system_trees)))
+	    !path_hits_system(home))
 		use = home;
 	for (size_t i = 0; !use && i < ARRAY_LEN(others); i++)
 		if (home_fits(s, others[i]))
@@ -453,16 +284,14 @@ int resolve_paths(const struct brig_spec *rq, struct spec *s,
 	if (r == 0)
 		r = check_workspace_place(rq, s, err);
 	if (r == 0)
+		r = check_workspace_root(rq, s, err);
+	if (r == 0)
 		r = resolve_cwd(rq, s, err);
-	for (char **b = rq->o[OPT_RO].v; r == 0 && b && *b; b++)
-		r = add_bind(s, *b, false, err);
-	for (char **b = rq->o[OPT_RW].v; r == 0 && b && *b; b++)
-		r = add_bind(s, *b, true, err);
-	if (r == 0)
-		r = check_overlap(s, err);
-	if (r == 0)
-		r = resolve_masks(rq, s, err);
-	if (r == 0)
+	s->workspace.writable = streq(request_text(rq, OPT_ACCESS), "rw");
+	/* in a tree that cannot be written there is nothing to protect */
+	if (r == 0 && s->workspace.writable)
 		r = resolve_protect(rq, s, err);
-	return r == 0 ? resolve_home(s, err) : r;
+	if (r == 0)
+		r = resolve_home(s, err);
+	return r == 0 ? resolve_binds(rq, s, err) : r;
 }

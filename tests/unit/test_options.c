@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "policy/options.h"
+#include "policy/request.h"
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 
@@ -25,37 +25,60 @@ static bool takes_value(const struct opt_def *d)
 	return d->kind != OK_FLAG && d->kind != OK_LATER;
 }
 
+static void name_is_consistent(const struct opt_def *d, unsigned i)
+{
+	if (!d->name && !d->key)
+		fail_msg("option %u has neither a name nor a key", i);
+	if (!d->name)
+		return;
+	assert_true(strlen(d->name) < 32); /* the edit distance and the CLI */
+	assert_int_equal(strspn(d->name, LOWER "-"), strlen(d->name));
+	assert_true(d->name[0] != '-');
+	for (unsigned j = 0; j < i; j++)
+		if (opt_table[j].name)
+			assert_string_not_equal(d->name, opt_table[j].name);
+}
+
+static void key_is_consistent(const struct opt_def *d, unsigned i)
+{
+	if (!d->key)
+		return;
+	assert_int_equal(strspn(d->key, LOWER "._"), strlen(d->key));
+	for (unsigned j = 0; j < i; j++)
+		if (opt_table[j].key)
+			assert_string_not_equal(d->key, opt_table[j].key);
+	/* everything a file can say has a default, an example or is a switch, so
+	 * that the commented file shows how it is written */
+	if (!d->def && !d->example && d->kind != OK_FLAG)
+		fail_msg("%s has neither a default nor an example", d->key);
+	/* a default is a value like any other */
+	if (d->def && d->kind != OK_LIST && d->kind != OK_WORDS)
+		assert_int_equal(opt_check((enum opt)i, "x", d->def, NULL), 0);
+}
+
 static void table_is_consistent(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < OPT__COUNT; i++) {
 		const struct opt_def *d = &opt_table[i];
-		if (!d->name)
-			fail_msg("option %u has no name", i);
-		assert_true(strlen(d->name) < 32); /* the edit distance and the CLI */
-		assert_int_equal(strspn(d->name, LOWER "-"), strlen(d->name));
-		assert_true(d->name[0] != '-');
+		const char *name = d->name ? d->name : d->key;
+		name_is_consistent(d, i);
+		key_is_consistent(d, i);
 		assert_non_null(d->help);
-		assert_true(strlen(d->help) > 8 && strlen(d->help) < 80);
+		if (strlen(d->help) <= 8 || strlen(d->help) >= 80)
+			fail_msg("%s: help of %zu characters", name, strlen(d->help));
 		assert_null(strpbrk(d->help, "\n\t\033"));
 		assert_true(d->help[strlen(d->help) - 1] != '.');
 		if (takes_value(d) && (!d->metavar || !*d->metavar))
-			fail_msg("--%s takes a value and has no metavar", d->name);
-		if (d->kind == OK_FLAG && (d->metavar || d->def))
-			fail_msg("--%s is a flag with a metavar or a default", d->name);
-		if ((d->kind == OK_CHOICE) != (d->words != NULL))
-			fail_msg("--%s: words are for choices", d->name);
+			fail_msg("%s takes a value and has no metavar", name);
+		if (d->kind == OK_FLAG && d->metavar)
+			fail_msg("%s is a flag with a metavar", name);
+		if (d->kind == OK_CHOICE && !d->words)
+			fail_msg("%s: a choice without words", name);
+		if (d->tight == TIGHT_FIRST && !d->words)
+			fail_msg("%s: an order of words without words", name);
 		if (d->kind == OK_LATER && (d->def || d->key))
-			fail_msg("--%s is not here yet and has a default", d->name);
-		if (d->kind == OK_LIST && d->def)
-			fail_msg("--%s is a list with one default", d->name);
-		if (d->key)
-			assert_int_equal(strspn(d->key, LOWER "._"), strlen(d->key));
-		for (unsigned j = 0; j < i; j++) {
-			assert_string_not_equal(d->name, opt_table[j].name);
-			if (d->key && opt_table[j].key)
-				assert_string_not_equal(d->key, opt_table[j].key);
-		}
+			fail_msg("%s is not here yet and has a default", name);
 	}
 }
 
@@ -69,7 +92,7 @@ static void metavars_match_kinds(void **state)
 		{ OK_COUNT, "N" },
 		{ OK_FD, "N" },
 		{ OK_MILLI, "F SECONDS" },
-		{ OK_LAYERS, "L,..." },
+		{ OK_WORDS, "L,... B,... NAME,..." },
 	};
 
 	(void)state;
@@ -77,15 +100,18 @@ static void metavars_match_kinds(void **state)
 		for (size_t k = 0; k < ARRAY_LEN(t); k++)
 			if (opt_table[i].kind == t[k].kind &&
 			    !strstr(t[k].words, opt_table[i].metavar))
-				fail_msg("--%s %s", opt_table[i].name,
-					 opt_table[i].metavar);
+				fail_msg("option %u %s", i, opt_table[i].metavar);
 }
 
 static void names_are_found(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < OPT__COUNT; i++)
-		assert_int_equal(opt_by_name(opt_table[i].name), i);
+	for (unsigned i = 0; i < OPT__COUNT; i++) {
+		if (opt_table[i].name)
+			assert_int_equal(opt_by_name(opt_table[i].name), i);
+		if (opt_table[i].key)
+			assert_int_equal(opt_by_key(opt_table[i].key), i);
+	}
 	assert_int_equal(opt_by_name("sandbox"), OPT_BACKEND);
 	assert_int_equal(opt_by_name(""), OPT__COUNT);
 	assert_int_equal(opt_by_name("--net"), OPT__COUNT);
@@ -119,6 +145,8 @@ static void suggestions(void **state)
 	}
 	/* never what would only be refused */
 	for (unsigned i = 0; i < OPT__COUNT; i++) {
+		if (!opt_table[i].name)
+			continue;
 		const char *s = opt_suggest(opt_table[i].name);
 		if (opt_table[i].kind != OK_LATER)
 			assert_string_equal(s, opt_table[i].name);
@@ -177,6 +205,13 @@ static void values_are_checked(void **state)
 		{ OPT_MEMORY, "lots", false }, { OPT_MEMORY, "-1", false },
 		{ OPT_MEMORY, "", false }, { OPT_MEMORY, "1e9", false },
 		{ OPT_MEMORY, "99999999999T", false },
+		/* below this nothing could start */
+		{ OPT_MEMORY, "1M", true }, { OPT_MEMORY, "1023K", false },
+		{ OPT_MEMORY, "1", false }, { OPT_MEMORY, "0.5", false },
+		{ OPT_CPUS, "0.01", true }, { OPT_CPUS, "0.009", false },
+		{ OPT_CPUS, "0.0001", false }, { OPT_PIDS, "2", true },
+		{ OPT_PIDS, "1", false }, { OPT_TMP_SIZE, "64K", true },
+		{ OPT_TMP_SIZE, "65535", false }, { OPT_TMP_SIZE, "0", false },
 		{ OPT_PIDS, "0", true }, { OPT_PIDS, "4194304", true },
 		{ OPT_PIDS, "4194305", false }, { OPT_PIDS, "1.5", false },
 		{ OPT_PIDS, "", false }, { OPT_PIDS, " 2", false },
@@ -215,8 +250,11 @@ static void values_are_checked(void **state)
 			fail_msg("%s: %d", what, r);
 		assert_int_equal(request_has(rq, t[i].o), t[i].ok);
 		if (t[i].ok) {
-			assert_string_equal(request_text(rq, t[i].o), t[i].value);
-			assert_string_equal(rq->o[t[i].o].origin, "test");
+			/* words with commas are several */
+			size_t n = strcspn(t[i].value, opt_table[t[i].o].kind == OK_WORDS ?
+						       "," : "");
+			assert_int_equal(strncmp(request_text(rq, t[i].o), t[i].value, n), 0);
+			assert_string_equal(request_origin(rq, t[i].o)->layer, "test");
 			assert_int_equal(err.code, BRIG_E_OK);
 		} else {
 			assert_int_equal(err.code, BRIG_E_BAD_VALUE);
@@ -259,12 +297,12 @@ static void scalars_replace_lists_append(void **state)
 	assert_int_equal(request_set(rq, OPT_MEMORY, "1G", "a", &err), 0);
 	assert_int_equal(request_set(rq, OPT_MEMORY, "2G", "b", &err), 0);
 	assert_string_equal(request_text(rq, OPT_MEMORY), "2G");
-	assert_string_equal(rq->o[OPT_MEMORY].origin, "b");
+	assert_string_equal(request_origin(rq, OPT_MEMORY)->layer, "b");
 	assert_int_equal(strv_len(rq->o[OPT_MEMORY].v), 1);
 	/* a refused value leaves the old one */
 	assert_true(request_set(rq, OPT_MEMORY, "3Q", "c", &err) < 0);
 	assert_string_equal(request_text(rq, OPT_MEMORY), "2G");
-	assert_string_equal(rq->o[OPT_MEMORY].origin, "b");
+	assert_string_equal(request_origin(rq, OPT_MEMORY)->layer, "b");
 
 	for (int i = 0; i < 1000; i++)
 		assert_int_equal(request_set(rq, OPT_RO, "/usr", "a", &err), 0);
@@ -306,7 +344,7 @@ static void public_api(void **state)
 
 	(void)state;
 	assert_int_equal(brig_spec_set(rq, "net", "host", &err), 0);
-	assert_string_equal(rq->o[OPT_NET].origin, "api");
+	assert_string_equal(request_origin(rq, OPT_NET)->layer, "api");
 	assert_int_equal(brig_spec_set(rq, "sandbox", "native", &err), 0);
 	assert_string_equal(request_text(rq, OPT_BACKEND), "native");
 	assert_int_equal(brig_spec_set(rq, "json", NULL, &err), 0);

@@ -427,10 +427,10 @@ static void explain_as_json(void **state)
 	assert_true(bound);
 	json_decref(v);
 	place_plan(&pl);
-	cleanup_free char *people = explain_text(pl.rq, &pl.p, false);
+	cleanup_free char *people = explain_text(&(struct explained){ pl.rq, pl.s, &pl.p, NULL }, false);
 	assert_null(strstr(people, "hunter"));
 	assert_non_null(strstr(people, "SECRET"));
-	cleanup_free char *model = explain_for_model(&pl.p);
+	cleanup_free char *model = explain_for_model(pl.s);
 	assert_null(strstr(model, "hunter"));
 	place_close(&pl, "ws");
 
@@ -457,8 +457,8 @@ static void check_names(const char *hostile, const char *opt, const char *value)
 
 	place_open(&plain, "ws");
 	place_plan(&plain);
-	cleanup_free char *m1 = explain_for_model(&plain.p);
-	cleanup_free char *t1 = explain_text(plain.rq, &plain.p, false);
+	cleanup_free char *m1 = explain_for_model(plain.s);
+	cleanup_free char *t1 = explain_text(&(struct explained){ plain.rq, plain.s, &plain.p, NULL }, false);
 	size_t model_lines = lines_of(m1);
 	size_t text_lines = lines_of(t1);
 	place_close(&plain, "ws");
@@ -472,8 +472,8 @@ static void check_names(const char *hostile, const char *opt, const char *value)
 	}
 	spec_free(evil.s);
 	place_plan(&evil);
-	cleanup_free char *m2 = explain_for_model(&evil.p);
-	cleanup_free char *t2 = explain_text(evil.rq, &evil.p, false);
+	cleanup_free char *m2 = explain_for_model(evil.s);
+	cleanup_free char *t2 = explain_text(&(struct explained){ evil.rq, evil.s, &evil.p, NULL }, false);
 	place_close(&evil, hostile);
 	const char *const texts[] = { m2, t2 };
 	for (int k = 0; k < 2; k++) {

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is shown of the host besides the workspace, and what of it is hidden. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "policy/resolve.h"
+#include "policy/resolve_internal.h"
+
+/* Trees brig builds itself: nothing may be put there or above. */
+static const char *const own_trees[] = { "/proc", "/dev", "/sys" };
+/* Trees that come from the host read-only: a workspace may not replace them. */
+static const char *const system_trees[] = {
+	"/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+	"/boot", "/var", "/run",
+};
+
+/* The canonical path behind a descriptor, from the kernel. */
+static int fd_path(int fd, char out[PATH_MAX])
+{
+	char link[40];
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, out, PATH_MAX - 1);
+	if (n < 0)
+		return -errno;
+	out[n] = '\0';
+	return out[0] == '/' ? 0 : -ENOENT;
+}
+
+/* Fills identity fields of b from its descriptor.  -ENOENT when deleted. */
+int bind_identify(struct spec_bind *b)
+{
+	struct stat st;
+	big_buffer char path[PATH_MAX];
+
+	if (fstat(b->fd, &st) < 0)
+		return -errno;
+	if (st.st_nlink == 0)
+		return -ENOENT;
+	int r = fd_path(b->fd, path);
+	if (r < 0)
+		return r;
+	b->dev = st.st_dev;
+	b->ino = st.st_ino;
+	b->is_dir = S_ISDIR(st.st_mode);
+	b->owner_uid = st.st_uid;
+	b->owner_gid = st.st_gid;
+	b->src = strdup(path);
+	return b->src ? 0 : -ENOMEM;
+}
+
+static bool hits(const char *path, const char *const *trees, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (path_is_under(path, trees[i]) ||
+		    path_is_under(trees[i], path))
+			return true;
+	return false;
+}
+
+bool path_hits_own(const char *path)
+{
+	return hits(path, own_trees, ARRAY_LEN(own_trees));
+}
+
+bool path_hits_system(const char *path)
+{
+	return hits(path, system_trees, ARRAY_LEN(system_trees));
+}
+
+/* Splits SRC[:DST]; "\:" is a colon in a name. */
+static int split_bind(const char *text, char **src, char **dst)
+{
+	char *s = malloc(strlen(text) + 1);
+	if (!s)
+		return -ENOMEM;
+	size_t n = 0;
+	const char *p = text;
+	for (; *p && *p != ':'; p++) {
+		if (*p == '\\' && p[1] == ':')
+			p++;
+		s[n++] = *p;
+	}
+	s[n] = '\0';
+	*src = s;
+	*dst = *p ? strdup(p + 1) : NULL;
+	return *p && !*dst ? -ENOMEM : 0;
+}
+
+/* opt is what the bind was written under, for messages. */
+static int add_bind(struct spec *s, const char *text, bool writable,
+		    const char *opt, struct brig_error *err)
+{
+	cleanup_free char *src = NULL, *dst = NULL;
+
+	struct spec_bind *v = s->binds;
+	if ((s->n_binds & (s->n_binds - 1)) == 0) /* room for a power of two */
+		v = realloc(v, (s->n_binds ? 2 * s->n_binds : 1) * sizeof *v);
+	if (!v || (s->binds = v, split_bind(text, &src, &dst)) < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "%s", opt);
+	struct spec_bind *b = &v[s->n_binds];
+	*b = (struct spec_bind){ .fd = -1, .writable = writable };
+	/* An empty source must never become "the whole root" or ".". */
+	if (!*src || (dst && !*dst)) {
+		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+			"%s %.200s: an empty path", opt, text);
+		err_fix(err, "write SRC or SRC:DST");
+		return -EINVAL;
+	}
+	b->fd = openat(AT_FDCWD, src, O_PATH | O_CLOEXEC);
+	if (b->fd < 0) {
+		int e = errno;
+		err_set(err, BRIG_E_BAD_MOUNT, e, "policy", "%s %.200s", opt, src);
+		err_fix(err, "create it first, or leave the option out; a missing "
+			     "source is never skipped");
+		return -e;
+	}
+	s->n_binds++; /* from here on spec_free() owns it */
+	int r = bind_identify(b);
+	if (r < 0) {
+		err_set(err, BRIG_E_BAD_MOUNT, -r, "policy", "%s %.200s", opt, src);
+		err_fix(err, "give a path that exists");
+		return r;
+	}
+	if (!dst) {
+		/* as the caller wrote it, so that links to it keep working */
+		big_buffer char cwd[PATH_MAX];
+		if (src[0] == '/')
+			dst = strdup(src);
+		else if (getcwd(cwd, sizeof cwd))
+			dst = str_fmt("%s/%s", cwd, src);
+		if (!dst)
+			return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "%s", opt);
+	}
+	r = path_normalise(dst, &b->dst);
+	if (r < 0) {
+		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+			"%s: the target '%.200s' is not an absolute path without '..'",
+			opt, dst);
+		err_fix(err, "write the target as an absolute path: SRC:/DST");
+		return r;
+	}
+	/* by file system too: /proc may be mounted in a second place */
+	struct statfs fs = { 0 };
+	bool kernel_fs = fstatfs(b->fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC ||
+			 fs.f_type == SYSFS_MAGIC;
+	if (streq(b->dst, "/") || streq(b->src, "/") || kernel_fs ||
+	    path_hits_own(b->dst) || path_hits_own(b->src)) {
+		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+			"%s %.200s: '/' and brig's own /proc, /dev and /sys cannot be "
+			"replaced or shared", opt, text);
+		err_fix(err, "name the trees that are needed, one by one");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int check_overlap(const struct spec *s, struct brig_error *err)
+{
+	size_t n = s->n_binds + 1;
+	cleanup_free char **dst = calloc(n, sizeof *dst);
+
+	if (!dst)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "binds");
+	dst[0] = s->workspace.dst;
+	for (size_t i = 0; i < s->n_binds; i++)
+		dst[i + 1] = s->binds[i].dst;
+	qsort(dst, n, sizeof *dst, by_text);
+	for (size_t i = 1; i < n; i++) {
+		if (!streq(dst[i - 1], dst[i]))
+			continue;
+		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+			"two binds would appear at %.200s", dst[i]);
+		err_fix(err, "give each a target of its own: SRC:DST");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int resolve_masks(const struct brig_spec *rq, struct spec *s,
+			 struct brig_error *err)
+{
+	char label[300];
+	size_t n = 0;
+
+	for (char **m = rq->o[OPT_MASK].v; m && *m; m++, n++) {
+		char *norm = NULL;
+		int r = path_normalise(*m, &norm);
+		if (r < 0 || streq(norm, "/") ||
+		    path_hits_own(norm)) {
+			free(norm);
+			request_label(rq, OPT_MASK, n, label, sizeof label);
+			err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+				"%s: '%.200s' cannot be masked", label, *m);
+			err_fix(err, "give an absolute path below / other than /proc, "
+				     "/dev and /sys");
+			return -EINVAL;
+		}
+		r = strv_take(&s->masks, norm);
+		if (r < 0)
+			return err_set(err, BRIG_E_NO_MEMORY, -r, "policy", "--mask");
+	}
+	return 0;
+}
+
+static int add_binds(const struct brig_spec *rq, enum opt o, bool writable,
+		     struct spec *s, struct brig_error *err)
+{
+	char label[300];
+	size_t n = 0;
+	int r = 0;
+
+	for (char **b = rq->o[o].v; r == 0 && b && *b; b++, n++) {
+		request_label(rq, o, n, label, sizeof label);
+		r = add_bind(s, *b, writable, label, err);
+	}
+	return r;
+}
+
+int resolve_binds(const struct brig_spec *rq, struct spec *s,
+		  struct brig_error *err)
+{
+	int r = add_binds(rq, OPT_RO, false, s, err);
+
+	if (r == 0)
+		r = add_binds(rq, OPT_RW, true, s, err);
+	if (r == 0)
+		r = check_overlap(s, err);
+	return r == 0 ? resolve_masks(rq, s, err) : r;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef POLICY_RESOLVE_INTERNAL_H
+#define POLICY_RESOLVE_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "engine/spec.h"
+#include "policy/request.h"
+
+/* Fills the identity fields of a bind from its descriptor; -ENOENT when it was
+ * deleted. */
+int bind_identify(struct spec_bind *b);
+
+/* The path is, contains or lies in a tree that brig makes itself (/proc, /dev,
+ * /sys), or one that comes from the host read-only. */
+bool path_hits_own(const char *path);
+bool path_hits_system(const char *path);
+
+int resolve_binds(const struct brig_spec *rq, struct spec *s,
+		  struct brig_error *err);
+
+#endif
