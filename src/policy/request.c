@@ -85,25 +85,25 @@ int request_clear(struct brig_spec *rq, enum opt o, const struct origin *at)
 	return 0;
 }
 
-/* "a,b" is two words; what lies between commas is checked by itself. */
+/* "a,b" is two words.  All are checked before the first is taken. */
 static int set_words(struct brig_spec *rq, enum opt o, const char *label,
 		     const char *value, const struct origin *at,
 		     struct brig_error *err)
 {
-	for (const char *p = value;; p++) {
-		size_t n = strcspn(p, ",");
-		cleanup_free char *word = strndup(p, n);
-		if (!word)
-			return -ENOMEM;
-		int r = opt_check(o, label, word, err);
-		if (r == 0)
-			r = request_put(rq, o, word, at);
-		if (r < 0)
-			return r;
-		p += n;
-		if (!*p)
-			return 0;
+	for (int pass = 0; pass < 2; pass++) {
+		for (const char *p = value; p;) {
+			size_t n = strcspn(p, ",");
+			cleanup_free char *word = strndup(p, n);
+			if (!word)
+				return -ENOMEM;
+			int r = pass ? request_put(rq, o, word, at) :
+				       opt_check(o, label, word, err);
+			if (r < 0)
+				return r;
+			p = p[n] ? p + n + 1 : NULL;
+		}
 	}
+	return 0;
 }
 
 int request_set(struct brig_spec *rq, enum opt o, const char *value,
