@@ -223,6 +223,35 @@ static int copy_text(char **to, const struct brig_spec *rq, enum opt o)
 	return t && !*to ? -ENOMEM : 0;
 }
 
+/* Asked for by this very run, an option that its backend has no use for is a
+ * misunderstanding; in a file it may be meant for another tool's backend. */
+static int check_meant(const struct brig_spec *rq, struct brig_error *err)
+{
+	static const struct {
+		enum opt o;
+		const char *backend;
+	} only[] = { { OPT_IMAGE, "docker" }, { OPT_RUNTIME, "docker" },
+		     { OPT_WRAPPER, "wrapper" } };
+	const char *backend = request_text(rq, OPT_BACKEND);
+
+	for (size_t i = 0; i < ARRAY_LEN(only); i++) {
+		const struct origin *at = request_origin(rq, only[i].o);
+		if (!at || at->rank != RANK_RUN || streq(backend, only[i].backend))
+			continue;
+		bool falls = false;
+		for (char **f = rq->o[OPT_FALLBACK].v; f && *f; f++)
+			falls = falls || streq(*f, only[i].backend);
+		if (falls)
+			continue;
+		err_set(err, BRIG_E_BAD_OPTION, 0, "policy",
+			"--%s means nothing to the %s backend",
+			opt_table[only[i].o].name, backend);
+		err_fix(err, "add --backend %s, or leave it out", only[i].backend);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /* What the backend is, and what only some of them use. */
 static int resolve_backend(const struct brig_spec *rq, struct spec *s)
 {
@@ -255,6 +284,8 @@ static int resolve_all(const struct brig_spec *rq, struct spec *s,
 		       struct brig_error *err)
 {
 	int r = check_command(rq, err);
+	if (r == 0)
+		r = check_meant(rq, err);
 	if (r < 0)
 		return r;
 	r = id_make(s->id);

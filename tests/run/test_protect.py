@@ -8,8 +8,7 @@ import pytest
 from conftest import need
 
 GIT_ENV = ["--env", "GIT_AUTHOR_NAME=a", "--env", "GIT_AUTHOR_EMAIL=a@example.org", "--env", "GIT_COMMITTER_NAME=a",
-           "--env", "GIT_COMMITTER_EMAIL=a@example.org", "--env", "GIT_CONFIG_COUNT=1", "--env",
-           "GIT_CONFIG_KEY_0=init.defaultBranch", "--env", "GIT_CONFIG_VALUE_0=main"]
+           "--env", "GIT_COMMITTER_EMAIL=a@example.org"]
 
 
 @pytest.fixture
