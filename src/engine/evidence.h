@@ -46,6 +46,12 @@ void evidence_read_own(struct evidence *ev);
  * when something needed could not be read at all. */
 int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err);
 
+/* Whether every tree of the plan is mounted with the flags it asks for, seen
+ * through the root of pid.  0, or -errno with the path in bad (-EROFS: it is
+ * there, with other flags). */
+struct plan;
+int evidence_mounts(const struct plan *p, pid_t pid, char *bad, size_t cap);
+
 /* The LAYER_BIT set the evidence supports. */
 unsigned evidence_layers(const struct evidence *ev);
 

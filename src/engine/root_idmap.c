@@ -14,7 +14,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -105,6 +107,14 @@ static int caller_tree(const struct spec_bind *b, int userns)
 	}
 	if (sys_mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof a) < 0)
 		return -errno;
+	/* A filter around us may have answered in the kernel's place.  Then the
+	 * tree would still share its mounts with the host's, and what is mounted
+	 * on it later would appear there.  The flags came with the same call. */
+	struct statfs fs;
+	if (fstatfs(fd, &fs) < 0)
+		return -errno;
+	if ((fs.f_flags & (ST_NOSUID | ST_NODEV)) != (ST_NOSUID | ST_NODEV))
+		return -EPROTO;
 	return take_fd(&fd);
 }
 

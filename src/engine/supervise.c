@@ -209,6 +209,16 @@ static void judge_and_release(struct run *r)
 	/* the caller's own limit counts only when it is at least as tight */
 	if (!r->l.nproc || ev->nproc > r->l.nproc)
 		ev->nproc = 0;
+	char bad[200];
+	int flags = evidence_mounts(r->l.plan, r->job, bad, sizeof bad);
+	if (flags < 0) {
+		err_set(err, BRIG_E_REQUIRE_UNMET, flags == -EROFS ? 0 : -flags, "evidence",
+			"%.150s is not mounted as asked (read-only, nosuid, nodev)", bad);
+		err_fix(err, "a filter around brig may be faking mount calls; run brig "
+			     "outside of it");
+		run_kill(r);
+		return;
+	}
 	unsigned holds = evidence_layers(ev);
 	unsigned wanted = LAYERS_BASE;
 	if (s->limits.memory)

@@ -255,7 +255,7 @@ def test_refused(who, deny, call, codes, error):
 @pytest.mark.parametrize("call", ["capset", "prctl", "landlock_restrict_self", "seccomp", "setresuid", "setresgid",
                                   "setgroups", "unshare", "sethostname", "pivot_root", "umount2", "move_mount", "fchdir", "chdir", "close_range", "fsconfig", "landlock_add_rule",
                                   "setsid",
-                                  "mkdirat", "mknodat", "keyctl", "prlimit64", "ioctl", "dup2", "symlinkat", "mount"])
+                                  "mount_setattr", "mkdirat", "mknodat", "keyctl", "prlimit64", "ioctl", "dup2", "symlinkat", "mount"])
 def test_a_lie_is_not_evidence(who, deny, call):
     """Whatever is claimed: the run is contained, or refused."""
     fd = os.open("/etc/passwd", os.O_RDONLY)
@@ -269,3 +269,13 @@ def test_a_lie_is_not_evidence(who, deny, call):
         assert FULL_BASE <= set(out.json["enforced"]), out
     else:
         assert out.code == 125 or not out.json["ran"], out
+
+
+def test_mount_flags_are_read_back(who, deny):
+    """A mount_setattr that was never made leaves trees writable: seen, and refused."""
+    scene = Scene(who, "scene")
+    out = run_scene(scene, [deny, "mount_setattr=0", "--"])
+    assert not out.ran and out.code == 125, out
+    # root finds out earlier: the trees it hands in show that they were not changed
+    assert out.json["error"]["code"] == ("MOUNT_FAILED" if who.is_root else "REQUIRE_UNMET"), out
+    assert who.is_root or "read-only" in out.json["error"]["message"], out
