@@ -202,9 +202,13 @@ static void add_mount(struct finder *f, const char *src, const char *dst,
 	}
 	struct toolchain_mount m = { strdup(src), strdup(dst),
 				     toolchain_name(preset), optional };
-	t->mounts[t->n_mounts++] = m;
-	if (!m.src || !m.dst)
+	if (!m.src || !m.dst) {
+		free(m.src);
+		free(m.dst);
 		f->failed = true;
+		return;
+	}
+	t->mounts[t->n_mounts++] = m;
 	f->seen |= TOOLCHAIN_BIT(preset);
 }
 

@@ -70,7 +70,7 @@ def test_read_only_and_home_stays_writable(who):
 
 
 def test_none_and_names(who):
-    script(who, NODE + "/bin/node")
+    script(who, NODE + "/bin/only-here")
     script(who, ".cargo/bin/cargo")
     env = path(who, NODE + "/bin", ".cargo/bin")
     assert sorted(shown_at_home(who, env=env)) == [".cargo", ".nvm"]
@@ -78,7 +78,7 @@ def test_none_and_names(who):
     assert shown_at_home(who, env=env, opts=["--toolchains", "none"]) == []
     assert shown_at_home(who, env=env, opts=["--toolchains", "rust,git"]) == [".cargo"]
     assert shown_at_home(who, env=env, opts=["--toolchains", "cargo"]) == [".cargo"]
-    assert who.sh("node", env=env, opts=["--toolchains", "none"]).code == 127
+    assert who.sh("only-here", env=env, opts=["--toolchains", "none"]).code == 127
 
 
 def test_unknown_name(who):
