@@ -148,6 +148,32 @@ static void path_elsewhere(struct finder *f, const char *dir)
 		add_path(f, inside);
 }
 
+/* Drops the system's directories behind the last that is not. */
+static void trim_path(struct finder *f)
+{
+	char **v = f->out->path;
+
+	for (size_t i = strv_len(v); i && is_standard(v[i - 1]); i--) {
+		free(v[i - 1]);
+		v[i - 1] = NULL;
+	}
+	if (v && !v[0]) {
+		free(v);
+		f->out->path = NULL;
+	}
+}
+
+/* True when the vector has it already; adds it otherwise. */
+static bool seen_before(struct finder *f, char ***done, const char *dir)
+{
+	for (char **d = *done; d && *d; d++)
+		if (streq(*d, dir))
+			return true;
+	if (strv_add(done, dir) < 0)
+		f->failed = true;
+	return false;
+}
+
 static void walk_path(struct finder *f)
 {
 	const char *p = f->in->path;
@@ -173,10 +199,7 @@ static void walk_path(struct finder *f)
 			add_path(f, dir);
 			continue;
 		}
-		bool twice = false;
-		for (char **d = done; d && *d && !twice; d++)
-			twice = streq(*d, dir);
-		if (twice)
+		if (seen_before(f, &done, dir))
 			continue;
 		if (++looked > PATH_DIRS_MAX) {
 			left++;
@@ -186,23 +209,12 @@ static void walk_path(struct finder *f)
 			path_in_workspace(f, dir);
 		else
 			path_elsewhere(f, dir);
-		if (strv_take(&done, take_ptr(dir)) < 0)
-			f->failed = true;
 	}
 	if (left)
 		note(f, TOOLCHAIN_PATH, "PATH has more than %d directories: %u are left "
 		     "out", PATH_DIRS_MAX, left);
 	strv_free(done);
-
-	char **v = f->out->path;
-	for (size_t i = strv_len(v); i && is_standard(v[i - 1]); i--) {
-		free(v[i - 1]);
-		v[i - 1] = NULL;
-	}
-	if (v && !v[0]) {
-		free(v);
-		f->out->path = NULL;
-	}
+	trim_path(f);
 }
 
 /* Parents come before what lies in them: '/' sorts before every other byte. */

@@ -302,17 +302,12 @@ static void add_tilde(struct buf *b, const char *text, const char *home)
 
 void note(struct finder *f, enum toolchain_preset preset, const char *fmt, ...)
 {
-	cleanup_free char *text = NULL, *plain = NULL;
+	cleanup_free char *text = NULL, *tilde = NULL, *line = NULL;
 	struct buf b = { 0 };
 	va_list ap;
 
 	if (f->n_notes > NOTES_MAX)
 		return;
-	if (f->n_notes++ == NOTES_MAX) {
-		if (strv_add(&f->out->notes, "more of this is not listed") < 0)
-			f->failed = true;
-		return;
-	}
 	va_start(ap, fmt);
 	if (vasprintf(&text, fmt, ap) < 0)
 		text = NULL;
@@ -320,9 +315,13 @@ void note(struct finder *f, enum toolchain_preset preset, const char *fmt, ...)
 	buf_addf(&b, "%s: ", toolchain_name(preset));
 	if (text)
 		add_tilde(&b, text, f->in->home);
-	plain = buf_take(&b, NULL);
-	if (!text || !plain ||
-	    strv_take(&f->out->notes, str_printable(plain)) < 0)
+	tilde = buf_take(&b, NULL);
+	line = text && tilde ? str_printable(tilde) : NULL;
+	for (char **n = f->out->notes; line && n && *n; n++)
+		if (streq(*n, line))
+			return; /* two ways led to one place */
+	const char *say = f->n_notes++ < NOTES_MAX ? line : "more of this is not listed";
+	if (!line || strv_add(&f->out->notes, say) < 0)
 		f->failed = true;
 }
 
