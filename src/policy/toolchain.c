@@ -125,9 +125,10 @@ static void path_in_workspace(struct finder *f, const char *dir)
 static void path_elsewhere(struct finder *f, const char *dir)
 {
 	const char *inside;
-	scoped_place(p);
+	scoped_place p;
 
-	if (place_open(f, AT_FDCWD, dir, &p) < 0 || !S_ISDIR(p.st.st_mode))
+	p.fd = -1;
+	if (!place_open(f, AT_FDCWD, dir, &p) || !S_ISDIR(p.st.st_mode))
 		return;
 	if (f->in->workspace_src && path_is_under(p.real, f->in->workspace_src)) {
 		path_in_workspace(f, p.real);

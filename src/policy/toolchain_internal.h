@@ -54,16 +54,14 @@ static inline void place_close(struct place *p)
 {
 	fd_close(&p->fd);
 }
-/* Declares a place on the stack, closed with its scope and not zeroed before. */
-#define scoped_place(name)                                                   \
-	__attribute__((cleanup(place_close), uninitialized)) struct place name; \
-	name.fd = -1
+/* On the stack, closed with its scope and not zeroed before: set fd to -1. */
+#define scoped_place __attribute__((cleanup(place_close), uninitialized)) struct place
 
 /* --- toolchain_show.c: what may be shown, and showing it --- */
 
-/* Resolves path (below dirfd unless absolute).  0 or -errno; p->fd is open or
- * -1, always set. */
-int place_open(struct finder *f, int dirfd, const char *path, struct place *p);
+/* Resolves path (below dirfd unless absolute).  False when there is nothing; p->fd
+ * is set in either case, to -1 then. */
+bool place_open(struct finder *f, int dirfd, const char *path, struct place *p);
 
 /* Visible inside without being mounted: the system, or nothing there. */
 bool place_is_system(const char *path);

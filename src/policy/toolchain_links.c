@@ -59,9 +59,10 @@ static unsigned tree_above(struct finder *f, const struct place *file)
 	if (m)
 		return names_in(m + sizeof modules - 2);
 	big_buffer char dir[PATH_MAX];
-	scoped_place(bin);
+	scoped_place bin;
+	bin.fd = -1;
 	strcpy(dir, file->real);
-	if (path_cut(dir, 1) && place_open(f, AT_FDCWD, dir, &bin) == 0 &&
+	if (path_cut(dir, 1) && place_open(f, AT_FDCWD, dir, &bin) &&
 	    !place_refused(f, &bin) && is_prefix(f, &bin))
 		return 2;
 	return 0;
@@ -98,15 +99,16 @@ static bool target_text(const char *dir, const char *target, char out[PATH_MAX])
 static void show_interpreter(struct finder *f, const char *program, char *last)
 {
 	big_buffer char dir[PATH_MAX];
-	scoped_place(bin);
+	scoped_place bin;
 
+	bin.fd = -1;
 	strcpy(dir, program);
 	if (!path_cut(dir, 1) || streq(dir, last))
 		return;
 	strcpy(last, dir);
 	size_t n = strlen(dir);
 	if (n > 4 && streq(dir + n - 4, "/bin") &&
-	    place_open(f, AT_FDCWD, dir, &bin) == 0)
+	    place_open(f, AT_FDCWD, dir, &bin))
 		venv_base_of(f, &bin);
 }
 
@@ -115,8 +117,9 @@ static bool follow(struct finder *f, int dirfd, const char *dir, const char *nam
 		   enum toolchain_preset preset, char *last)
 {
 	big_buffer char target[PATH_MAX], text[PATH_MAX];
-	scoped_place(p);
+	scoped_place p;
 
+	p.fd = -1;
 	ssize_t n = readlinkat(dirfd, name, target, sizeof target);
 	if (n <= 0 || n >= PATH_MAX)
 		return true; /* not a link */
@@ -127,7 +130,7 @@ static bool follow(struct finder *f, int dirfd, const char *dir, const char *nam
 		show_interpreter(f, text, last);
 		return true;
 	}
-	if (place_open(f, dirfd, name, &p) < 0 || !S_ISREG(p.st.st_mode) ||
+	if (!place_open(f, dirfd, name, &p) || !S_ISREG(p.st.st_mode) ||
 	    place_is_system(p.real))
 		return true; /* it leads nowhere, or to what is there anyway */
 	const char *why = place_refused(f, &p);

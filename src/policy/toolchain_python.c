@@ -118,10 +118,11 @@ static bool show_beside(struct finder *f, const struct place *bin,
 			const char *home, const char *name)
 {
 	big_buffer char path[PATH_MAX];
-	scoped_place(p);
+	scoped_place p;
 
+	p.fd = -1;
 	snprintf(path, sizeof path, "../%s", name);
-	if (place_open(f, bin->fd, path, &p) < 0)
+	if (!place_open(f, bin->fd, path, &p))
 		return true;
 	if (place_refused(f, &p))
 		return false;
@@ -135,10 +136,11 @@ static bool show_beside(struct finder *f, const struct place *bin,
 
 static void show_base(struct finder *f, const struct pyvenv *cfg, bool trusted)
 {
-	scoped_place(bin);
+	scoped_place bin;
 
+	bin.fd = -1;
 	if (place_is_visible(f, cfg->home) ||
-	    place_open(f, AT_FDCWD, cfg->home, &bin) < 0 || place_is_system(bin.real))
+	    !place_open(f, AT_FDCWD, cfg->home, &bin) || place_is_system(bin.real))
 		return;
 	const char *why = place_refused(f, &bin);
 	if (!why && !is_python(&bin, cfg->version))

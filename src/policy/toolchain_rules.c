@@ -171,8 +171,9 @@ static const char *uv_alone(struct finder *f, const struct place *p, const char 
 	const char *inside = NULL;
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		scoped_place(uv);
-		if (place_open(f, p->fd, names[i], &uv) == 0 &&
+		scoped_place uv;
+		uv.fd = -1;
+		if (place_open(f, p->fd, names[i], &uv) &&
 		    S_ISREG(uv.st.st_mode) && !place_refused(f, &uv) &&
 		    place_show(f, &uv, NULL, 0, TOOLCHAIN_UV, true))
 			inside = text;
@@ -216,15 +217,16 @@ static bool show_extra(struct finder *f, const char *root, const char *name,
 		       enum toolchain_preset preset)
 {
 	cleanup_free char *path = str_fmt("%s%s%s", root, *name ? "/" : "", name);
-	scoped_place(p);
+	scoped_place p;
 
+	p.fd = -1;
 	if (!path) {
 		f->failed = true;
 		return false;
 	}
 	if (place_is_visible(f, path))
 		return true;
-	if (place_open(f, AT_FDCWD, path, &p) < 0)
+	if (!place_open(f, AT_FDCWD, path, &p))
 		return false;
 	const char *why = place_refused(f, &p);
 	if (why) {

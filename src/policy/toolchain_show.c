@@ -102,16 +102,15 @@ static const char *real_home(struct finder *f)
 	return f->home_real;
 }
 
-int place_open(struct finder *f, int dirfd, const char *path, struct place *p)
+bool place_open(struct finder *f, int dirfd, const char *path, struct place *p)
 {
 	p->fd = openat(dirfd, path, O_PATH | O_CLOEXEC);
 	if (p->fd < 0)
-		return -errno;
-	int r = fstat(p->fd, &p->st) < 0 ? -errno :
-					   fd_real_path(p->fd, p->real, sizeof p->real);
-	if (r < 0) {
+		return false;
+	if (fstat(p->fd, &p->st) < 0 ||
+	    fd_real_path(p->fd, p->real, sizeof p->real) < 0) {
 		fd_close(&p->fd);
-		return r;
+		return false;
 	}
 	const char *home = NULL;
 	if (!streq(p->real, path))
@@ -120,10 +119,10 @@ int place_open(struct finder *f, int dirfd, const char *path, struct place *p)
 		int n = snprintf(p->spelt, sizeof p->spelt, "%s%s", f->in->home,
 				 p->real + strlen(home));
 		if (n < PATH_MAX)
-			return 0;
+			return true;
 	}
 	strcpy(p->spelt, p->real); /* of the same size */
-	return 0;
+	return true;
 }
 
 bool place_is_system(const char *path)
@@ -257,9 +256,10 @@ const char *place_show(struct finder *f, const struct place *p, const char *text
 void place_show_at(struct finder *f, const char *src, const char *dst,
 		   enum toolchain_preset preset)
 {
-	scoped_place(p);
+	scoped_place p;
 
-	if (place_open(f, AT_FDCWD, src, &p) < 0 || place_is_system(p.real))
+	p.fd = -1;
+	if (!place_open(f, AT_FDCWD, src, &p) || place_is_system(p.real))
 		return;
 	const char *why = place_refused(f, &p);
 	if (why)

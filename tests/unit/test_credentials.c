@@ -77,6 +77,7 @@ static char *expand(const struct fixture *f, const char *text)
 static void masks_are(struct fixture *f, const char *want, ...)
 {
 	struct credentials_shown shown[8];
+	char **paths = NULL; /* owns them */
 	size_t n = 0;
 	va_list ap;
 	const char *src;
@@ -86,8 +87,11 @@ static void masks_are(struct fixture *f, const char *want, ...)
 	va_start(ap, want);
 	while ((src = va_arg(ap, const char *))) {
 		const char *dst = va_arg(ap, const char *);
-		shown[n].src = expand(f, src);
-		shown[n++].dst = expand(f, dst ? dst : src);
+		assert_int_equal(strv_take(&paths, expand(f, src)), 0);
+		assert_int_equal(strv_take(&paths, expand(f, dst ? dst : src)), 0);
+		shown[n].src = paths[2 * n];
+		shown[n].dst = paths[2 * n + 1];
+		n++;
 	}
 	va_end(ap);
 	assert_int_equal(credentials_masks(f->home, shown, n, &f->masks), 0);
@@ -100,10 +104,7 @@ static void masks_are(struct fixture *f, const char *want, ...)
 	cleanup_free char *got = buf_take(&b, NULL);
 	cleanup_free char *full = expand(f, want);
 	assert_string_equal(got, full);
-	for (size_t i = 0; i < n; i++) {
-		free((void *)(uintptr_t)shown[i].src);
-		free((void *)(uintptr_t)shown[i].dst);
-	}
+	strv_free(paths);
 }
 
 static void test_table(void **state)

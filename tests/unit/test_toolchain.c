@@ -157,6 +157,7 @@ static void shows(const struct fixture *f, const char *src, const char *dst,
 		for (char **n = f->t.notes; n && *n; n++)
 			print_message("note %s\n", *n);
 		fail_msg("nothing is shown at %s", dst);
+		return;
 	}
 	assert_string_equal(m->src, full);
 	assert_string_equal(m->preset, preset);
