@@ -6,7 +6,6 @@
  * Bounded in entries and in trees.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,38 +187,4 @@ void links_follow(struct finder *f)
 		free(f->scans[i].dir);
 	}
 	f->n_scans = 0;
-}
-
-/* pip install --user: importable by the system's Python, wherever PATH goes. */
-void python_user_site(struct finder *f)
-{
-	const struct toolchain_input *in = f->in;
-	cleanup_free char *lib = NULL;
-
-	if (!wanted(f, TOOLCHAIN_LOCAL) || !in->home || !in->home_inside)
-		return;
-	lib = str_fmt("%s/.local/lib", in->home);
-	int fd = lib ? openat(AT_FDCWD, lib, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!d) {
-		if (fd >= 0)
-			close(fd);
-		f->failed |= !lib;
-		return;
-	}
-	unsigned seen = 0;
-	for (struct dirent *e; (e = readdir(d)) && ++seen <= LINKS_MAX;) {
-		if (strncmp(e->d_name, "python3.", 8) != 0)
-			continue;
-		cleanup_free char *src =
-			str_fmt("%s/%s/site-packages", lib, e->d_name);
-		cleanup_free char *dst =
-			str_fmt("%s/.local/lib/%s/site-packages", in->home_inside,
-				e->d_name);
-		if (src && dst)
-			place_show_at(f, src, dst, TOOLCHAIN_LOCAL);
-		else
-			f->failed = true;
-	}
-	closedir(d);
 }

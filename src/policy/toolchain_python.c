@@ -7,7 +7,7 @@
  * its standard library, before anything of it is shown; and for a file in the
  * workspace only the parts that make Python run are.
  */
-#include <errno.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,4 +198,38 @@ void venv_in_workspace(struct finder *f, const char *rel)
 		show_base(f, &cfg, false);
 	else
 		note(f, TOOLCHAIN_VENV, "%s in the workspace cannot be used", path);
+}
+
+/* pip install --user: importable by the system's Python, wherever PATH goes. */
+void python_user_site(struct finder *f)
+{
+	const struct toolchain_input *in = f->in;
+	cleanup_free char *lib = NULL;
+
+	if (!wanted(f, TOOLCHAIN_LOCAL) || !in->home || !in->home_inside)
+		return;
+	lib = str_fmt("%s/.local/lib", in->home);
+	int fd = lib ? openat(AT_FDCWD, lib, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!d) {
+		if (fd >= 0)
+			close(fd);
+		f->failed |= !lib;
+		return;
+	}
+	unsigned seen = 0;
+	for (struct dirent *e; (e = readdir(d)) && ++seen <= LINKS_MAX;) {
+		if (strncmp(e->d_name, "python3.", 8) != 0)
+			continue;
+		cleanup_free char *src =
+			str_fmt("%s/%s/site-packages", lib, e->d_name);
+		cleanup_free char *dst =
+			str_fmt("%s/.local/lib/%s/site-packages", in->home_inside,
+				e->d_name);
+		if (src && dst)
+			place_show_at(f, src, dst, TOOLCHAIN_LOCAL);
+		else
+			f->failed = true;
+	}
+	closedir(d);
 }

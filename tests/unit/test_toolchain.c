@@ -426,16 +426,16 @@ static void test_venv(void **state)
 	sh(f, "rm -rf ws/.venv; cp -a home/envs/a ws/.venv; mkdir home/py/3.12/secret");
 	cleanup_free char *ws_env = expand(f, "@/ws/.venv");
 	vars[0][1] = ws_env;
-	f->in.workspace_dst = "/work";
+	f->in.workspace_dst = "/inside";
 	look(f, "/usr/bin");
 	shows(f, "@/home/py/3.12/bin", "@/home/py/3.12/bin", "venv");
 	shows(f, "@/home/py/3.12/lib", "@/home/py/3.12/lib", "venv");
 	assert_int_equal(f->t.n_mounts, 2);
-	assert_true(has_env(f, "VIRTUAL_ENV=/work/.venv"));
+	assert_true(has_env(f, "VIRTUAL_ENV=/inside/.venv"));
 	/* also when it is on PATH under another name */
 	sh(f, "mv ws/.venv ws/myenv");
 	look(f, "@/ws/myenv/bin");
-	path_is(f, "/work/myenv/bin");
+	path_is(f, "/inside/myenv/bin");
 	shows(f, "@/home/py/3.12/bin", "@/home/py/3.12/bin", "venv");
 	f->in.presets = TOOLCHAIN_AUTO & ~TOOLCHAIN_BIT(TOOLCHAIN_VENV);
 	look(f, "@/ws/myenv/bin");
@@ -675,10 +675,10 @@ static void test_workspace(void **state)
 
 	sh(f, "mkdir -p ws/node_modules/.bin home/tool/ws/bin home/tool/bin home/tool/lib; "
 	      "ln -s ../ws/node_modules/.bin home/wsbin");
-	f->in.workspace_dst = "/work";
+	f->in.workspace_dst = "/inside";
 	look(f, "@/ws/node_modules/.bin:@/ws/not-there-yet:@/ws:@/home/wsbin");
 	assert_int_equal(f->t.n_mounts, 0);
-	path_is(f, "/work/node_modules/.bin:/work/not-there-yet:/work");
+	path_is(f, "/inside/node_modules/.bin:/inside/not-there-yet:/inside");
 	/* a workspace inside a tool: shown elsewhere it has no place in it */
 	cleanup_free char *inner = expand(f, "@/home/tool/ws");
 	f->in.workspace_src = inner;
