@@ -304,7 +304,12 @@ char *explain_json(const struct explained *x, size_t *len)
 	jw_key(&j, "toolchains");
 	json_strings(&j, s->notes);
 	jw_key(&j, "masked");
-	json_strings(&j, s->masks);
+	jw_array(&j);
+	for (char **m = s->masks; m && *m; m++)
+		jw_string(&j, *m);
+	for (char **m = s->key_masks; m && *m; m++)
+		jw_string(&j, *m);
+	jw_end_array(&j);
 	json_plan(&j, x);
 	jw_key(&j, "command");
 	json_strings(&j, s->argv);

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 
 ssize_t fd_read_full(int fd, void *buf, size_t len)
 {
@@ -74,6 +76,24 @@ int fd_write_at(int dirfd, const char *path, const char *text)
 	int r = n < 0 ? -errno : 0;
 	close(fd);
 	return r;
+}
+
+int fd_real_path(int fd, char *out, size_t cap)
+{
+	static const char gone[] = " (deleted)";
+	char link[40];
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, out, cap);
+	if (n < 0)
+		return -errno;
+	if ((size_t)n >= cap)
+		return -ENAMETOOLONG;
+	out[n] = '\0';
+	size_t len = (size_t)n, tail = sizeof gone - 1;
+	if (out[0] != '/' || (len > tail && !strcmp(out + len - tail, gone)))
+		return -ENOENT;
+	return 0;
 }
 
 int fd_read_all(int fd, size_t max, char **data, size_t *len)

@@ -67,6 +67,10 @@ ssize_t fd_read_at(int dirfd, const char *path, char *buf, size_t cap);
 /* Opens a file at dirfd for writing and writes text in one write.  0 or -errno. */
 int fd_write_at(int dirfd, const char *path, const char *text);
 
+/* The canonical path behind a descriptor, as the kernel knows it.  0 or -errno;
+ * -ENAMETOOLONG when it does not fit, -ENOENT when it has none any more. */
+int fd_real_path(int fd, char *out, size_t cap);
+
 /* Reads a whole file into fresh memory, ended with NUL; refuses one larger
  * than max with -EFBIG.  0 or -errno; *data is the caller's. */
 int fd_read_all(int fd, size_t max, char **data, size_t *len);

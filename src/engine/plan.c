@@ -410,6 +410,9 @@ int plan_build(struct plan *p, const struct spec *s, struct brig_error *err)
 	plan_protect(&pl);
 	for (char **m = s->masks; m && *m; m++)
 		plan_add(&pl, OP_MASK, *m, OPF_USER);
+	/* what is gone by now needs no mask */
+	for (char **m = s->key_masks; m && *m; m++)
+		plan_add(&pl, OP_MASK, *m, OPF_USER | OPF_OPTIONAL);
 
 	p->lock = covers_callers_tree(p);
 	p->cwd = *s->cwd ? str_fmt("%s/%s", s->workspace.dst, s->cwd) :

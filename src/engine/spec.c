@@ -26,6 +26,7 @@ void spec_free(struct spec *s)
 		bind_free(&s->binds[i]);
 	free(s->binds);
 	strv_free(s->masks);
+	strv_free(s->key_masks);
 	strv_free(s->tool_path);
 	strv_free(s->tool_env);
 	free(s->gitconfig);

@@ -64,7 +64,8 @@ struct spec {
 	char *cwd; /* relative to the workspace; "" is its top */
 	struct spec_bind *binds;
 	size_t n_binds;
-	char **masks; /* absolute paths inside */
+	char **masks;      /* absolute paths inside; must be there */
+	char **key_masks;  /* credentials that a shown tree has in it */
 	char **tool_path, **tool_env; /* the caller's tools: PATH, NAME=VALUE */
 	char *gitconfig;              /* text of /etc/gitconfig inside, or NULL */
 	char **notes;                 /* how the above was found, for explain */

@@ -363,10 +363,10 @@ static int check_toolchain(const char *label, const char *value,
 {
 	unsigned bits;
 
-	if (streq(value, "none") || toolchain_parse(value, &bits))
+	if (toolchain_parse(value, &bits))
 		return 0;
 	int r = bad(err, label, value, "is not a toolchain");
-	err_fix(err, "%s", toolchain_suggest(value));
+	err_fix(err, "there are %s", toolchain_words());
 	return r;
 }
 

@@ -25,19 +25,6 @@ static const char *const system_trees[] = {
 	"/boot", "/var", "/run",
 };
 
-/* The canonical path behind a descriptor, from the kernel. */
-static int fd_path(int fd, char out[PATH_MAX])
-{
-	char link[40];
-
-	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-	ssize_t n = readlink(link, out, PATH_MAX - 1);
-	if (n < 0)
-		return -errno;
-	out[n] = '\0';
-	return out[0] == '/' ? 0 : -ENOENT;
-}
-
 /* Fills identity fields of b from its descriptor.  -ENOENT when deleted. */
 int bind_identify(struct spec_bind *b)
 {
@@ -48,7 +35,7 @@ int bind_identify(struct spec_bind *b)
 		return -errno;
 	if (st.st_nlink == 0)
 		return -ENOENT;
-	int r = fd_path(b->fd, path);
+	int r = fd_real_path(b->fd, path, sizeof path);
 	if (r < 0)
 		return r;
 	b->dev = st.st_dev;
@@ -98,19 +85,45 @@ static int split_bind(const char *text, char **src, char **dst)
 	return *p && !*dst ? -ENOMEM : 0;
 }
 
+/* Room for one more; it counts when n_binds is raised. */
+static struct spec_bind *next_bind(struct spec *s)
+{
+	if ((s->n_binds & (s->n_binds - 1)) == 0) { /* a power of two */
+		size_t cap = s->n_binds ? 2 * s->n_binds : 1;
+		struct spec_bind *v = realloc(s->binds, cap * sizeof *v);
+		if (!v)
+			return NULL;
+		s->binds = v;
+	}
+	struct spec_bind *b = &s->binds[s->n_binds];
+	*b = (struct spec_bind){ .fd = -1 };
+	return b;
+}
+
+int bind_add(struct spec *s, int fd, const char *dst)
+{
+	struct spec_bind *b = next_bind(s);
+
+	if (!b) {
+		close(fd);
+		return -ENOMEM;
+	}
+	b->fd = fd;
+	b->dst = strdup(dst);
+	s->n_binds++; /* from here on spec_free() owns it */
+	return b->dst ? bind_identify(b) : -ENOMEM;
+}
+
 /* opt is what the bind was written under, for messages. */
 static int add_bind(struct spec *s, const char *text, bool writable,
 		    const char *opt, struct brig_error *err)
 {
 	cleanup_free char *src = NULL, *dst = NULL;
 
-	struct spec_bind *v = s->binds;
-	if ((s->n_binds & (s->n_binds - 1)) == 0) /* room for a power of two */
-		v = realloc(v, (s->n_binds ? 2 * s->n_binds : 1) * sizeof *v);
-	if (!v || (s->binds = v, split_bind(text, &src, &dst)) < 0)
+	struct spec_bind *b = next_bind(s);
+	if (!b || split_bind(text, &src, &dst) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "%s", opt);
-	struct spec_bind *b = &v[s->n_binds];
-	*b = (struct spec_bind){ .fd = -1, .writable = writable };
+	b->writable = writable;
 	/* An empty source must never become "the whole root" or ".". */
 	if (!*src || (dst && !*dst)) {
 		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
@@ -242,5 +255,7 @@ int resolve_binds(const struct brig_spec *rq, struct spec *s,
 		r = add_binds(rq, OPT_RW, true, s, err);
 	if (r == 0)
 		r = check_overlap(s, err);
-	return r == 0 ? resolve_masks(rq, s, err) : r;
+	if (r == 0)
+		r = resolve_masks(rq, s, err);
+	return r == 0 ? resolve_tools(rq, s, err) : r;
 }

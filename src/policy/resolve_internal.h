@@ -16,6 +16,15 @@ int bind_identify(struct spec_bind *b);
 bool path_hits_own(const char *path);
 bool path_hits_system(const char *path);
 
+/* One more bind, with its identity taken from the descriptor, which is taken
+ * over; dst is copied.  -errno. */
+int bind_add(struct spec *s, int fd, const char *dst);
+
+/* The caller's tools, by the toolchain presets, and masks over his credentials
+ * in everything that is shown. */
+int resolve_tools(const struct brig_spec *rq, struct spec *s,
+		  struct brig_error *err);
+
 int resolve_binds(const struct brig_spec *rq, struct spec *s,
 		  struct brig_error *err);
 

@@ -43,8 +43,6 @@ static bool toolchain_covers(const char *wide, const char *narrow)
 {
 	unsigned w = 0, n = 0;
 
-	if (streq(narrow, "none"))
-		return true;
 	return toolchain_parse(wide, &w) && toolchain_parse(narrow, &n) && !(n & ~w);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "base/fd.h"
+#include "workspace/gitconf.h"
 
 /*
  * An allow-list, because the list of keys that make git run a program grows
@@ -86,69 +87,6 @@ static const struct {
 	{ "submodule", true, "active", ANY },
 };
 
-struct text {
-	const char *p, *end;
-};
-
-struct section {
-	char name[32];
-	bool sub;
-};
-
-/* Letters, digits and '-', as git allows in names; false when empty or long. */
-static bool read_word(struct text *t, char *out, size_t cap)
-{
-	size_t n = 0;
-
-	while (t->p < t->end && (((*t->p | 32) >= 'a' && (*t->p | 32) <= 'z') ||
-				 (*t->p >= '0' && *t->p <= '9') || *t->p == '-')) {
-		if (n + 1 >= cap)
-			return false;
-		out[n++] = *t->p++;
-	}
-	out[n] = '\0';
-	return n > 0;
-}
-
-static void skip_blank(struct text *t)
-{
-	while (t->p < t->end && (*t->p == ' ' || *t->p == '\t'))
-		t->p++;
-}
-
-static void skip_line(struct text *t)
-{
-	while (t->p < t->end && *t->p != '\n')
-		t->p++;
-}
-
-/*
- * "[name]" or '[name "sub"]', with t->p after the '['.  The old form
- * "[name.sub]" fails at the dot: nothing writes it any more.
- */
-static bool read_section(struct text *t, struct section *s)
-{
-	if (!read_word(t, s->name, sizeof s->name))
-		return false;
-	skip_blank(t);
-	s->sub = t->p < t->end && *t->p == '"';
-	if (s->sub) {
-		for (t->p++; t->p < t->end && *t->p != '"'; t->p++) {
-			if (*t->p == '\\')
-				t->p++;
-			if (t->p >= t->end || *t->p == '\n')
-				return false;
-		}
-		if (t->p >= t->end)
-			return false;
-		t->p++;
-	}
-	if (t->p >= t->end || *t->p != ']')
-		return false;
-	t->p++;
-	return true;
-}
-
 /* Quotes and escapes could spell "::" in pieces, so a URL may have neither. */
 static bool url_plain(const char *v, size_t len)
 {
@@ -159,15 +97,15 @@ static bool url_plain(const char *v, size_t len)
 }
 
 /* One "key", "key = value" up to the end of its line. */
-static bool read_setting(struct text *t, const struct section *s)
+static bool read_setting(struct gitconf_text *t, const struct gitconf_section *s)
 {
 	char key[32];
 
-	if (!read_word(t, key, sizeof key))
+	if (!gitconf_word(t, key, sizeof key))
 		return false;
-	skip_blank(t);
+	gitconf_skip_blank(t);
 	const char *v = t->p;
-	skip_line(t);
+	gitconf_skip_line(t);
 	const char *eol = t->p;
 	if (v < eol && *v == '=') {
 		v++;
@@ -208,8 +146,8 @@ static bool bytes_plain(const char *s, size_t len)
 
 bool gitsafe_config_text(const char *text, size_t len)
 {
-	struct text t = { text, text + len };
-	struct section s = { .name = "" };
+	struct gitconf_text t = { text, text + len };
+	struct gitconf_section s = { .name = "" };
 
 	if (!bytes_plain(text, len))
 		return false;
@@ -218,11 +156,11 @@ bool gitsafe_config_text(const char *text, size_t len)
 		if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
 			t.p++;
 		} else if (c == '#' || c == ';') {
-			skip_line(&t);
+			gitconf_skip_line(&t);
 		} else if (c == '[') {
 			t.p++;
 			/* a setting may follow on the same line */
-			if (!read_section(&t, &s))
+			if (!gitconf_section(&t, &s))
 				return false;
 		} else if (!read_setting(&t, &s)) {
 			return false;

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The caller's tools, read-only, and his keys, not at all. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "policy/resolve.h"
+#include "policy/resolve_internal.h"
+#include "policy/toolchain.h"
+
+static const char *own_env(const char *name)
+{
+	return getenv(name);
+}
+
+static unsigned presets_of(const struct brig_spec *rq, bool *failed)
+{
+	char **words = request_list(rq, OPT_TOOLCHAINS, failed);
+	unsigned bits = 0, one;
+
+	for (char **w = words; w && *w; w++)
+		if (toolchain_parse(*w, &one)) /* they were checked when they were set */
+			bits |= one;
+	strv_free(words);
+	return bits;
+}
+
+/* Everything of the host that is shown inside, the workspace last. */
+static struct credentials_shown *shown_trees(const struct spec *s, size_t *n)
+{
+	struct credentials_shown *v = calloc(s->n_binds + 1, sizeof *v);
+
+	*n = 0;
+	for (size_t i = 0; v && i < s->n_binds; i++)
+		v[(*n)++] = (struct credentials_shown){ s->binds[i].src, s->binds[i].dst };
+	if (v)
+		v[(*n)++] = (struct credentials_shown){ s->workspace.src, s->workspace.dst };
+	return v;
+}
+
+/* The source was looked up a moment ago and had no link in its path: if it has
+ * one now, somebody is playing. */
+static int show(struct spec *s, const struct toolchain_mount *m,
+		struct brig_error *err)
+{
+	int fd = sys_openat2(AT_FDCWD, m->src, O_PATH | O_CLOEXEC, RESOLVE_NO_SYMLINKS);
+
+	if (fd < 0 && m->optional && errno == ENOENT)
+		return 0;
+	int r = fd < 0 ? -errno : bind_add(s, fd, m->dst);
+	if (r == 0)
+		return 0;
+	err_set(err, BRIG_E_BAD_MOUNT, -r, "policy", "%.200s (found by the toolchain "
+		"preset %s)", m->src, m->preset);
+	err_fix(err, "try again, or leave it out: --toolchains none");
+	return r;
+}
+
+static int show_tools(const struct brig_spec *rq, struct spec *s, const char *home,
+		      unsigned presets, struct brig_error *err)
+{
+	size_t n;
+	cleanup_free struct credentials_shown *shown = shown_trees(s, &n);
+	const struct toolchain_input in = {
+		.home = home,
+		.home_inside = s->home,
+		.path = getenv("PATH"),
+		.workspace_src = s->workspace.src,
+		.workspace_dst = s->workspace.dst,
+		.shown = shown,
+		.n_shown = n - 1, /* the workspace is named above */
+		.presets = presets,
+		.share_caches = streq(request_text(rq, OPT_CACHES), "shared"),
+		.env = own_env,
+	};
+	struct toolchain found = { 0 };
+
+	if (!shown)
+		return -ENOMEM;
+	int r = toolchain_detect(&in, &found, err);
+	for (size_t i = 0; i < found.n_mounts && r == 0; i++)
+		r = show(s, &found.mounts[i], err);
+	s->tool_path = take_ptr(found.path);
+	s->tool_env = take_ptr(found.env);
+	s->gitconfig = take_ptr(found.gitconfig);
+	s->notes = take_ptr(found.notes);
+	toolchain_free(&found);
+	return r;
+}
+
+int resolve_tools(const struct brig_spec *rq, struct spec *s,
+		  struct brig_error *err)
+{
+	cleanup_free char *home = caller_home();
+	big_buffer char real[PATH_MAX];
+	bool failed;
+	unsigned presets = presets_of(rq, &failed);
+	int r = failed ? -ENOMEM : 0;
+
+	if (r == 0 && presets)
+		r = show_tools(rq, s, home, presets, err);
+	if (r == 0 && home && realpath(home, real)) {
+		size_t n;
+		cleanup_free struct credentials_shown *shown = shown_trees(s, &n);
+		r = shown ? credentials_masks(real, shown, n, &s->key_masks) : -ENOMEM;
+	}
+	return r == -ENOMEM && (!err || err->code == BRIG_E_OK) ?
+		       err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "toolchains") : r;
+}
