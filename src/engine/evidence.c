@@ -113,6 +113,17 @@ static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd)
 	}
 }
 
+int evidence_mntns(pid_t pid, int pidfd)
+{
+	char path[40];
+	int fd = ioctl(pidfd, _IO(0xff, ns_request[LAYER_MOUNT]), 0);
+
+	if (fd >= 0)
+		return fd;
+	snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)pid);
+	return openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+}
+
 /* Exactly one line, of one id. */
 static bool one_id_map(int proc, const char *file, bool nested)
 {

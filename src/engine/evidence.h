@@ -46,6 +46,9 @@ void evidence_read_own(struct evidence *ev);
  * when something needed could not be read at all. */
 int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err);
 
+/* A descriptor of pid's mount namespace, or -1. */
+int evidence_mntns(pid_t pid, int pidfd);
+
 /* Whether every tree of the plan is mounted with the flags it asks for, seen
  * through the root of pid.  0, or -errno with the path in bad (-EROFS: it is
  * there, with other flags). */

@@ -25,6 +25,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/landlock.h"
 #include "engine/run_internal.h"
@@ -442,6 +443,8 @@ static void finish(struct run *r)
 
 	reap(r);
 	r->t_end = now_ns();
+	/* No process refers to it any more. */
+	collect_later(&r->mntns);
 	run_settle(r);
 	if (r->released)
 		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
@@ -469,7 +472,7 @@ void engine_run(const struct plan *plan, struct brig_result *res)
 	}
 	*r = (struct run){
 		.res = res, .init = -1, .job = -1, .init_pidfd = -1,
-		.job_pidfd = -1, .listener = -1, .sigfd = -1, .out_read = -1,
+		.job_pidfd = -1, .mntns = -1, .listener = -1, .sigfd = -1, .out_read = -1,
 		.err_read = -1, .pty = -1, .pty_slave = -1,
 		.cust = { .pid = -1 },
 		.l = { .ctl_child = -1, .ctl_supervisor = -1, .status_read = -1,

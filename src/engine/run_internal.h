@@ -32,6 +32,7 @@ struct run {
 	int init_pidfd;
 	pid_t job;       /* the command's process, as seen here */
 	int job_pidfd;
+	int mntns;       /* the sandbox's mount namespace, once released */
 	int listener;    /* seccomp notifications */
 	int sigfd;
 	int out_read, err_read; /* capture */

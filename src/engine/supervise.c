@@ -241,6 +241,9 @@ static void judge_and_release(struct run *r)
 		run_kill(r);
 		return;
 	}
+	/* Held until the end: taking the mount tree apart waits for the whole
+	 * machine, and then init's end, which we wait for, need not. */
+	r->mntns = evidence_mntns(r->job, r->job_pidfd);
 	const struct wire go = { .type = WIRE_GO };
 	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
 		fail(r, BRIG_E_SETUP_FAILED, errno, "release", "the command's process");
