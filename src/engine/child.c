@@ -273,6 +273,8 @@ void child_main(struct launch *l)
 	/* owned by the first user namespace: joined before we leave that */
 	if (l->plan->own_net)
 		netns_join(l);
+	if (l->allow)
+		netns_hand_over(l);
 	l->first_mntns = -1;
 	if (l->plan->lock)
 		lock_mounts(l);

@@ -12,6 +12,7 @@
 #define ENGINE_LAUNCH_H
 
 #include "engine/cgroup.h"
+#include "engine/netns_allow.h"
 #include "engine/plan.h"
 #include "engine/root.h"
 #include "engine/seccomp.h"
@@ -31,6 +32,7 @@ struct launch {
 	int death_read, death_write;      /* end of file: the supervisor died */
 	int netns;                        /* what the maker of it left: a descriptor
 					     or -errno, valid once done is set */
+	struct allow_net *allow;          /* NULL: no allow-list, no sockets */
 	uint32_t netns_done;
 	pid_t netns_pid;
 	int first_mntns;                  /* see lock_mounts() */
@@ -48,6 +50,8 @@ void child_main(struct launch *l) __attribute__((noreturn));
  * with the root tree meanwhile; join waits for it and moves the builder in. */
 void netns_start(struct launch *l);
 void netns_join(struct launch *l);
+/* Gives the sockets of an allow-list to the supervisor, and closes them here. */
+void netns_hand_over(const struct launch *l);
 
 /* The job: confines itself for good, reports, waits for release, executes.
  * Runs on a stack of its own, sharing memory with the builder. */

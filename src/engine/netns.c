@@ -40,6 +40,8 @@ static int make_namespace(const struct launch *l)
 		return -errno;
 	if (l->spec->loopback) {
 		int r = loopback_up();
+		if (r == 0 && l->allow)
+			r = netns_allow(l->allow);
 		if (r < 0)
 			return r;
 	}
@@ -88,7 +90,8 @@ void netns_join(struct launch *l)
 	}
 	if (l->netns < 0)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, -l->netns, "net",
-			   "a network namespace");
+			   l->allow && l->allow->failed ? l->allow->failed :
+							  "a network namespace");
 	/* setns() of this kind needs CAP_SYS_ADMIN over the namespace: it was
 	 * made in our user namespace, which is why we may and why no process
 	 * of the host's can have been in it. */
@@ -96,4 +99,21 @@ void netns_join(struct launch *l)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "net",
 			   "joining the network namespace");
 	close(l->netns);
+}
+
+void netns_hand_over(const struct launch *l)
+{
+	const struct allow_net *a = l->allow;
+	const struct wire w = { .type = WIRE_NET };
+	int fds[ALLOW_MAX_SOCKETS];
+
+	for (unsigned i = 0; i < a->n; i++)
+		fds[i] = a->socket[i].fd;
+	int e = wire_send(l->ctl_child, &w, fds, a->n);
+	if (e < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, -e, "net",
+			   "handing over the allow-list's sockets");
+	/* a listener that stayed open here could be accepted from inside */
+	for (unsigned i = 0; i < a->n; i++)
+		close(fds[i]);
 }

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine/netns_allow.h"
 #include "engine/plan_internal.h"
 
 /*
@@ -110,6 +111,10 @@ void plan_etc(struct planner *pl)
 		plan_file(pl, "/etc/gitconfig", strdup(s->gitconfig), 0444);
 	for (size_t i = 0; i < ARRAY_LEN(etc_shared); i++)
 		etc_one(pl, etc_shared[i]);
+	if (s->net == NET_ALLOW)
+		plan_file(pl, "/etc/resolv.conf",
+			  strdup("nameserver " ALLOW_DNS_ADDRESS "\n"
+				 "options timeout:5 attempts:1\n"), 0444);
 	if (s->net == NET_HOST)
 		for (size_t i = 0; i < ARRAY_LEN(etc_network); i++)
 			etc_one(pl, etc_network[i]);

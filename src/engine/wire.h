@@ -17,6 +17,8 @@ enum wire_type {
 	WIRE_LIMITS,     /* supervisor → job: control groups are made (v1: their
 			    `tasks` files attached), enter them */
 	WIRE_PTY,        /* child → supervisor: the terminal's master, one descriptor */
+	WIRE_NET,        /* child → supervisor: sockets of the sandbox's network, for
+			    the egress process; in the order of struct allow_net */
 	WIRE_READY,      /* job → supervisor: confined and waiting; listener attached */
 	WIRE_GO,         /* supervisor → job: evidence is in, execute */
 	WIRE_FAIL,       /* child or job → supervisor: set-up failed, nothing ran */
@@ -33,7 +35,7 @@ struct wire {
 	char what[200];
 };
 
-enum { WIRE_FDS = 4 };
+enum { WIRE_FDS = 64 };
 
 /* Sends one record with up to WIRE_FDS descriptors.  No allocation.  0, -errno. */
 int wire_send(int sock, const struct wire *w, const int *fds, size_t n);
