@@ -36,6 +36,7 @@ struct spec_bind {
 	char *dst;       /* normalised absolute path inside */
 	bool writable;
 	bool is_dir;
+	bool tool;       /* found by a toolchain preset; nobody asked for it by name */
 	int fd;          /* O_PATH descriptor of src: the identity that was checked */
 	dev_t dev;
 	ino_t ino;

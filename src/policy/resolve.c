@@ -234,6 +234,14 @@ static int check_meant(const struct brig_spec *rq, struct brig_error *err)
 		     { OPT_WRAPPER, "wrapper" } };
 	const char *backend = request_text(rq, OPT_BACKEND);
 
+	if (streq(request_text(rq, OPT_NET), "allow") &&
+	    streq(request_text(rq, OPT_LOOPBACK), "off")) {
+		err_set(err, BRIG_E_BAD_OPTION, 0, "policy",
+			"loopback off together with a network allow-list, which is reached "
+			"through it");
+		err_fix(err, "leave one of them out");
+		return -EINVAL;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(only); i++) {
 		const struct origin *at = request_origin(rq, only[i].o);
 		if (!at || at->rank != RANK_RUN || streq(backend, only[i].backend))

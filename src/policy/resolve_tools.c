@@ -55,8 +55,10 @@ static int show(struct spec *s, const struct toolchain_mount *m,
 	if (fd < 0 && m->optional && errno == ENOENT)
 		return 0;
 	int r = fd < 0 ? -errno : bind_add(s, fd, m->dst);
-	if (r == 0)
+	if (r == 0) {
+		s->binds[s->n_binds - 1].tool = true;
 		return 0;
+	}
 	err_set(err, BRIG_E_BAD_MOUNT, -r, "policy", "%.200s (found by the toolchain "
 		"preset %s)", m->src, m->preset);
 	err_fix(err, "try again, or leave it out: --toolchains none");
@@ -85,7 +87,9 @@ static int show_tools(const struct brig_spec *rq, struct spec *s, const char *ho
 	if (!shown)
 		return -ENOMEM;
 	int r = toolchain_detect(&in, &found, err);
-	for (size_t i = 0; i < found.n_mounts && r == 0; i++)
+	/* where the host's own tree is all there is, its tools are there too */
+	bool mounts = s->backend != BACKEND_NONE && s->backend != BACKEND_WRAPPER;
+	for (size_t i = 0; mounts && i < found.n_mounts && r == 0; i++)
 		r = show(s, &found.mounts[i], err);
 	s->tool_path = take_ptr(found.path);
 	s->tool_env = take_ptr(found.env);
@@ -106,7 +110,8 @@ int resolve_tools(const struct brig_spec *rq, struct spec *s,
 
 	if (r == 0 && presets)
 		r = show_tools(rq, s, home, presets, err);
-	if (r == 0 && home && realpath(home, real)) {
+	if (r == 0 && home && s->backend != BACKEND_NONE && s->backend != BACKEND_WRAPPER &&
+	    realpath(home, real)) {
 		size_t n;
 		cleanup_free struct credentials_shown *shown = shown_trees(s, &n);
 		r = shown ? credentials_masks(real, shown, n, &s->key_masks) : -ENOMEM;
