@@ -15,6 +15,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "engine/layers.h"
+#include "policy/registries.h"
 
 /*
  * Run by root, the sandbox gets an id of its own that no account has: above
@@ -260,6 +261,23 @@ static int check_meant(const struct brig_spec *rq, struct brig_error *err)
 	return 0;
 }
 
+static const char *own_env(const char *name)
+{
+	return getenv(name);
+}
+
+/* The allow-list, with groups written out. */
+static int resolve_allow(const struct brig_spec *rq, struct spec *s)
+{
+	cleanup_free char *home = caller_home();
+	int r = 0;
+
+	for (char **a = rq->o[OPT_ALLOW].v; a && *a && r == 0; a++)
+		r = streq(*a, "@registries") ? registries_find(home, own_env, &s->allow) :
+					       strv_add(&s->allow, *a);
+	return r;
+}
+
 /* What the backend is, and what only some of them use. */
 static int resolve_backend(const struct brig_spec *rq, struct spec *s)
 {
@@ -278,7 +296,7 @@ static int resolve_backend(const struct brig_spec *rq, struct spec *s)
 	s->writable_root = !request_flag(rq, OPT_READ_ONLY);
 	parse_uint(request_text(rq, OPT_DOCKER_POOL), UINT64_MAX, &s->pool_size);
 	s->pool_idle_ms = milli_of(rq, OPT_DOCKER_IDLE);
-	if (s->net == NET_ALLOW && copy_list(&s->allow, rq, OPT_ALLOW) < 0)
+	if (s->net == NET_ALLOW && resolve_allow(rq, s) < 0)
 		return -ENOMEM;
 	return copy_text(&s->image, rq, OPT_IMAGE) < 0 ||
 	       copy_text(&s->runtime, rq, OPT_RUNTIME) < 0 ||
