@@ -16,7 +16,8 @@
 
 enum {
 	YAML_MAX_BYTES = 1 << 20,
-	YAML_MAX_NODES = 50000,
+	YAML_MAX_NODES = 50000, /* and as many aliases */
+	YAML_MAX_ANCHORS = 100,
 	YAML_MAX_DEPTH = 24,
 	YAML_MAX_KEYS = 1000, /* of one mapping */
 };

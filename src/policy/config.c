@@ -25,7 +25,7 @@ int config_complain(struct config *c, const struct config_file *f,
 	if (!c->report)
 		return -EINVAL;
 	c->report(c->report_arg, &e);
-	return 0;
+	return c->n_errors < CONFIG_MAX_ERRORS ? 0 : -EINVAL;
 }
 
 bool config_name_ok(const char *name)

@@ -32,13 +32,19 @@ static int complain(const struct ctx *x, const struct ynode *n, const char *path
 }
 
 /* Aliases repeat nodes without copying them; walking them has a price. */
+static int walk(struct config *c, const struct config_file *f, const struct ynode *n,
+		const char *path)
+{
+	if (++c->steps <= CONFIG_MAX_STEPS)
+		return 0;
+	config_complain(c, f, n, path, "too many values (aliases that multiply?)",
+			"write the values out");
+	return -E2BIG;
+}
+
 static int step(const struct ctx *x, const struct ynode *n, const char *path)
 {
-	if (++x->c->steps <= CONFIG_MAX_STEPS)
-		return 0;
-	complain(x, n, path, "too many values (aliases that multiply?)",
-		 "write the values out");
-	return -E2BIG;
+	return walk(x->c, x->f, n, path);
 }
 
 static int expected(const struct ctx *x, const struct ynode *n, const char *path,
@@ -119,6 +125,8 @@ static int put_list(const struct ctx *x, enum opt o, const struct ynode *n,
 	if (opt_table[o].kind == OK_ARGV && n->n < 2)
 		return complain(x, n, path, "a list needs a program and its arguments",
 				"write it as a text, or list every word");
+	if (n->n > CONFIG_MAX_WORDS)
+		return complain(x, n, path, "a list of more than 1000 words", "shorten it");
 	int r = n->n ? 0 : request_clear(x->out, o, &at);
 	for (size_t i = 0; i < n->n && r == 0; i++) {
 		snprintf(where, sizeof where, "%.120s[%zu]", path, i);
@@ -208,6 +216,9 @@ int section_lock(struct config *c, const struct config_file *f,
 	for (size_t i = 0; i < (list ? n->n : 1); i++) {
 		const struct ynode *k = list ? n->item[i] : n;
 		struct origin here = *at;
+		int r = walk(c, f, k, path);
+		if (r < 0)
+			return r;
 		here.file = f->path;
 		here.line = k->line;
 		here.column = k->column;
@@ -227,7 +238,7 @@ int section_lock(struct config *c, const struct config_file *f,
 			continue;
 		char fix[200];
 		schema_suggest("", key, fix, sizeof fix);
-		int r = config_complain(c, f, k, path, "not a key of sandbox", fix);
+		r = config_complain(c, f, k, path, "not a key of sandbox", fix);
 		if (r < 0)
 			return r;
 	}
