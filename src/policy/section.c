@@ -141,6 +141,16 @@ static int put_list(const struct ctx *x, enum opt o, const struct ynode *n,
 	return r;
 }
 
+/* What no run could set would be refused there, long after the file was checked. */
+static bool name_ok(const char *name)
+{
+	const char *p = name;
+
+	while ((unsigned char)*p > ' ' && *p != '=' && *p != 0x7f)
+		p++;
+	return *name && !*p;
+}
+
 static int put_pairs(const struct ctx *x, enum opt o, const struct ynode *n,
 		     const char *path)
 {
@@ -156,7 +166,7 @@ static int put_pairs(const struct ctx *x, enum opt o, const struct ynode *n,
 		r = step(x, key, where);
 		if (r < 0)
 			break;
-		if (!*key->text || strpbrk(key->text, "= \t\n")) {
+		if (!name_ok(key->text)) {
 			r = complain(x, key, where, "not the name of a variable",
 				     "use letters, digits and '_'");
 			continue;
@@ -236,8 +246,14 @@ int section_lock(struct config *c, const struct config_file *f,
 		}
 		if (known)
 			continue;
-		char fix[200];
-		schema_suggest("", key, fix, sizeof fix);
+		char fix[200], section[40];
+		const char *dot = strchr(key, '.');
+		snprintf(section, sizeof section, "%.*s", dot ? (int)(dot - key) : 0, key);
+		if (!schema_section(section)) {
+			section[0] = '\0';
+			dot = NULL;
+		}
+		schema_suggest(section, dot ? dot + 1 : key, fix, sizeof fix);
 		r = config_complain(c, f, k, path, "not a key of sandbox", fix);
 		if (r < 0)
 			return r;
@@ -277,7 +293,8 @@ static int read_key(const struct ctx *x, const struct ynode *key,
 	if (sec && sec->scalar != OPT__COUNT && value->kind == YAML_SCALAR)
 		return put_scalar(x, sec->scalar, value, at); /* network: none */
 	if (sec)
-		return complain(x, value, at, "expected a mapping", sec->help);
+		return complain(x, value, at, "expected a mapping",
+				"write KEY: VALUE lines below it");
 	for (unsigned i = 0; !*section && i < SCHEMA_ALIASES; i++)
 		if (streq(schema_aliases[i].key, key->text))
 			return put_alias(x, &schema_aliases[i], key, value, at);
