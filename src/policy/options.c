@@ -73,7 +73,7 @@ const struct opt_def opt_table[OPT__COUNT] = {
 		.help = "network: none, an allow-list, or the host's own (no isolation)" },
 	[OPT_ALLOW] = { .name = "allow", .metavar = "HOST[:PORT]", .kind = OK_LIST,
 		.key = "network.allow", .tight = TIGHT_SUBSET,
-		.example = "[\"api.example.com:443\"]",
+		.example = "[]", /* one that fits the default mode beside it */
 		.help = "a host the command may connect to; repeatable" },
 	[OPT_LOOPBACK] = { .name = "loopback", .metavar = "on|off", .kind = OK_CHOICE,
 		.key = "network.loopback", .def = "on", .words = "off|on",
