@@ -216,6 +216,15 @@ static int next_event(struct reader *r, yaml_event_t *ev)
 static int read_node(struct reader *r, yaml_event_t *ev, int depth,
 		     struct ynode **out);
 
+static unsigned hash_of(const char *text)
+{
+	unsigned h = 2166136261u;
+
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 16777619u;
+	return h;
+}
+
 static int read_scalar(struct reader *r, const yaml_event_t *ev, struct ynode **out)
 {
 	struct ynode *n = NULL;
@@ -233,6 +242,7 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, struct ynode **
 	n->text = strdup((const char *)ev->data.scalar.value);
 	if (!n->text)
 		return fail_at(r, ev->start_mark, ENOMEM, "out of memory", "");
+	n->hash = hash_of(n->text);
 	e = anchor_add(r, ev->data.scalar.anchor, n, ev->start_mark, &a);
 	if (a)
 		a->open = false;
@@ -286,12 +296,13 @@ static int check_key(struct reader *r, const struct ynode *map,
 		return fail(r->where, E2BIG, key->line, key->column,
 			    "too many keys in one place", "split it up");
 	for (size_t i = 0; i < map->n; i++) {
-		if (!streq(map->item[2 * i]->text, key->text))
+		const struct ynode *other = map->item[2 * i];
+		if (other->hash != key->hash || !streq(other->text, key->text))
 			continue;
 		char shown[40];
 		str_clean(key->text, shown, sizeof shown);
 		snprintf(what, sizeof what, "the key '%s' for the second time; the "
-			 "first is on line %u", shown, map->item[2 * i]->line);
+			 "first is on line %u", shown, other->line);
 		return fail(r->where, EINVAL, key->line, key->column, what,
 			    "keep one of them");
 	}

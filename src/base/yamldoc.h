@@ -29,6 +29,7 @@ struct ynode {
 	bool quoted;          /* a scalar in quotes: never null, never a boolean */
 	unsigned line, column; /* from 1 */
 	char *text;           /* YAML_SCALAR: without NUL bytes */
+	unsigned hash;        /* of the text: most that differ differ in it */
 	struct ynode **item;  /* YAML_LIST: items; YAML_MAP: key, value, key … */
 	size_t n;             /* YAML_LIST: items; YAML_MAP: pairs */
 };
