@@ -316,9 +316,12 @@ int config_read_global(struct config *c, const char *named, struct brig_error *e
 		return r;
 	if (named) {
 		cleanup_free char *path = strcmp(named, "-") ? strdup(named) : NULL;
-		if (!path)
-			return err_set(err, BRIG_E_BAD_CONFIG, 0, "config",
-				       "--config: a file is needed");
+		if (!path) {
+			err_set(err, BRIG_E_BAD_CONFIG, 0, "config",
+				"--config: a file is needed");
+			err_fix(err, "name a file, not '-'");
+			return -EINVAL;
+		}
 		return config_read(c, path, RANK_USER, "user", true, err);
 	}
 	const char *xdg = getenv("XDG_CONFIG_HOME");
