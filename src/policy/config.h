@@ -90,6 +90,10 @@ int section_lock(struct config *c, const struct config_file *f,
 		 const struct ynode *n, const char *path, const struct origin *at,
 		 struct brig_spec *out);
 
+/* "PATH.KEY", cut between characters when it does not fit.  No printf: this is
+ * made for every key of a file, and only errors ever show it. */
+void config_join(char *out, size_t cap, const char *path, const char *key);
+
 /* Names of tools, tenants and profiles: letters, digits, . _ - and no more. */
 bool config_name_ok(const char *name);
 

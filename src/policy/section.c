@@ -112,11 +112,24 @@ static int put_scalar(const struct ctx *x, enum opt o, const struct ynode *n,
 	return put(x, o, n, path, n->text);
 }
 
+/* "PATH[i]" with i below CONFIG_MAX_WORDS, without printf as in config_join(). */
+static void item_path(char out[200], const char *path, size_t i)
+{
+	size_t n = strnlen(path, 150);
+
+	memcpy(out, path, n);
+	out[n++] = '[';
+	for (size_t unit = i >= 100 ? 100 : i >= 10 ? 10 : 1; unit; unit /= 10)
+		out[n++] = (char)('0' + i / unit % 10);
+	out[n++] = ']';
+	out[n] = '\0';
+}
+
 static int put_list(const struct ctx *x, enum opt o, const struct ynode *n,
 		    const char *path)
 {
 	struct origin at = origin_at(x, n);
-	char where[160];
+	char where[200];
 
 	if (n->kind == YAML_SCALAR && !ynode_is_null(n))
 		return put(x, o, n, path, n->text); /* one word is a list of one */
@@ -129,7 +142,7 @@ static int put_list(const struct ctx *x, enum opt o, const struct ynode *n,
 		return complain(x, n, path, "a list of more than 1000 words", "shorten it");
 	int r = n->n ? 0 : request_clear(x->out, o, &at);
 	for (size_t i = 0; i < n->n && r == 0; i++) {
-		snprintf(where, sizeof where, "%.120s[%zu]", path, i);
+		item_path(where, path, i);
 		r = step(x, n->item[i], where);
 		if (r < 0)
 			break;
@@ -162,7 +175,7 @@ static int put_pairs(const struct ctx *x, enum opt o, const struct ynode *n,
 	int r = n->n ? 0 : request_clear(x->out, o, &at);
 	for (size_t i = 0; i < n->n && r == 0; i++) {
 		const struct ynode *key = n->item[2 * i], *value = n->item[2 * i + 1];
-		snprintf(where, sizeof where, "%.100s.%.50s", path, key->text);
+		config_join(where, sizeof where, path, key->text);
 		r = step(x, key, where);
 		if (r < 0)
 			break;
@@ -269,8 +282,8 @@ static int read_key(const struct ctx *x, const struct ynode *key,
 {
 	char full[64], at[160], fix[200];
 
-	snprintf(at, sizeof at, "%.100s.%.50s", path, key->text);
-	snprintf(full, sizeof full, "%s%s%.40s", section, *section ? "." : "", key->text);
+	config_join(at, sizeof at, path, key->text);
+	config_join(full, sizeof full, section, key->text);
 	int r = step(x, key, at);
 	if (r < 0)
 		return r;
