@@ -153,7 +153,7 @@ BAD = {
     "second-document": ("version: 1\n---\nversion: 1\n", ":2:1: ", "second document"),
     "version": ("version: 9\n", ":1:10: version: ", "version: 1"),
     "escape-in-key": ('sandbox: {"\\e[31mred": 1}\n', ":1:11: ", "unknown key"),
-    "long-key": ("sandbox: {? %s : 1}\n" % ("\u00e4" * 300), ":1:13: ", "unknown key"),
+    "long-key": ("sandbox: {? x%s : 1}\n" % ("\u00e4" * 300), ":1:13: ", "unknown key"),
 }
 
 
@@ -181,6 +181,19 @@ def test_bad_input(who, case):
     assert isinstance(j["error"]["message"], str), "the message is cut inside a character"
 
 
+def test_large_file(who):
+    """Close to every limit, and still a configuration like any other."""
+    lines = ["tools:"]
+    for i in range(900):
+        lines += ["  t%d:" % i, "    sandbox:", "      limits: {timeout: %d, output: 64K}" % (i + 1),
+                  "      env: {set: {%s}}" % ", ".join("V%d: '%d'" % (k, k) for k in range(18))]
+    lines.append("sandbox: {env: {set: {LAST: seen}}}")
+    text = "\n".join(lines) + "\n"
+    assert 200_000 < len(text) < 1 << 20
+    r = under(who, text, "/bin/sh", "-c", "echo $LAST $V17", opts=["--tool", "t7"])
+    assert r.json["stdout"] == "seen 17\n" and r.seconds < 5, r
+
+
 def test_locked_key_loosened(who):
     f = conf(who, "sandbox: {limits: {memory: 512M}}\nlock: [limits.memory, network]\n")
     for opts, words in ((["--memory", "513M"], ["limits.memory", "'513M'"]),
@@ -200,6 +213,30 @@ def test_lock_binds_profiles_of_the_same_file(who):
     assert not who.marker.exists()
     # `config check` finds it without being told the profile
     who.brig("config", "check", f).refused(2, "LOCKED", "limits.timeout")
+
+
+LINKS = "a link below a locked path is taken for what it looks like: resolve with RESOLVE_NO_SYMLINKS under a lock"
+
+
+@pytest.mark.xfail(reason=LINKS, strict=True)
+def test_locked_workspace_and_a_link_in_it(who):
+    """What a command may leave in the workspace must not lead the next run out of it."""
+    who.write(who.base / "victim/project/key", "topsecret\n")
+    who.symlink(who.ws / "a", who.base / "victim")
+    f = conf(who, "sandbox: {workspace: {path: %s}}\nlock: [workspace]\n" % who.ws)
+    r = who.brig("run", "--config", f, "--workspace", who.ws / "a/project", "--", "cat", "key")
+    assert r.code == 125 and "topsecret" not in r.out
+
+
+@pytest.mark.xfail(reason=LINKS, strict=True)
+def test_locked_bind_and_a_link_in_it(who, etc):
+    d = who.mkdir(who.base / "data")
+    who.write(who.base / "victim/key", "topsecret\n")
+    who.symlink(d / "a", who.base / "victim")
+    f = conf(who, "sandbox: {filesystem: {read: [%s/a/key]}}\n" % d)
+    r = etc.brig(who, "sandbox: {filesystem: {read: [%s]}}\nlock: [filesystem]\n" % d, "run", "--workspace", who.ws,
+                 "--config", f, "--", "cat", d / "a/key")
+    assert r.code == 125 and "topsecret" not in r.out
 
 
 def test_contradiction_on_the_command_line(who):
