@@ -354,7 +354,7 @@ def test_pids_malformed(user, value):
 
 
 def test_pids_edges(who):
-    bad(who, ["--pids", "1"], 125, "BAD_VALUE", "--pids", "at least 2")
+    bad(who, ["--pids", "1"], 2, "BAD_VALUE", "--pids", "at least 2")
     j = who.sh("echo ok", ["--pids", "0"]).json
     assert j["stdout"] == "ok\n" and "pids" not in j["missing"]
 
@@ -368,9 +368,9 @@ def test_decimals(user, option, value):
 
 
 def test_limits_too_small_to_start_anything(who):
-    bad(who, ["--memory", "4096"], 125, "BAD_VALUE", "--memory", "at least 1M")
-    bad(who, ["--cpus", "0.001"], 125, "BAD_VALUE", "--cpus", "at least 0.01")
-    bad(who, ["--tmp-size", "0"], 125, "BAD_VALUE", "--tmp-size", "64K")
+    bad(who, ["--memory", "4096"], 2, "BAD_VALUE", "--memory", "at least 1M")
+    bad(who, ["--cpus", "0.001"], 2, "BAD_VALUE", "--cpus", "at least 0.01")
+    bad(who, ["--tmp-size", "0"], 2, "BAD_VALUE", "--tmp-size", "64K")
 
 
 @pytest.mark.parametrize("option,value", [("--timeout", "0.0001"), ("--cpus", "0.0001"), ("--memory", "0.1"),
@@ -396,20 +396,17 @@ def test_enormous_output_limit_is_not_allocated(who):
 
 def test_require_bogus(who):
     bad(who, ["--require", "bogus"], 2, "BAD_VALUE", "'bogus' is not a layer", "landlock")
-    bad(who, ["--require", "user,,pid"], 2, "BAD_VALUE", "'' is not a layer")
-    bad(who, ["--require", "user,"], 2, "BAD_VALUE", "not a layer")
+    bad(who, ["--require", "user,,pid"], 2, "BAD_VALUE", "--require", "empty")
+    bad(who, ["--require", "user,"], 2, "BAD_VALUE", "--require", "empty")
     bad(who, ["--require", "USER"], 2, "BAD_VALUE", "'USER'")
-    bad(who, ["--net", "maybe"], 2, "BAD_VALUE", "'maybe'", "none|host|allow")
-    bad(who, ["--loopback", "up"], 2, "BAD_VALUE", "'up'", "on|off")
+    bad(who, ["--net", "maybe"], 2, "BAD_VALUE", "'maybe'", "none|allow|host")
+    bad(who, ["--loopback", "up"], 2, "BAD_VALUE", "'up'", "off|on")
 
 
 @pytest.mark.parametrize("opts,word", [
     (["--backend", "docker"], "docker"), (["--backend", "bwrap"], "bwrap"),
     (["--sandbox", "landlock"], "landlock"), (["--backend", "seatbelt"], "seatbelt"),
-    (["--allow", "example.com"], "--allow"), (["--net", "allow"], "--net allow"),
-    (["--hold"], "--hold"), (["--image", "x"], "--image"), (["--tenant", "t"], "--tenant"),
-    (["--config", "f"], "--config"), (["--profile", "p"], "--profile"), (["--tool", "t"], "--tool"),
-    (["--runtime", "runsc"], "--runtime"),
+    (["--allow", "example.com"], "allow-list"), (["--net", "allow"], "allow-list"), (["--hold"], "--hold"),
 ])
 def test_unsupported(who, opts, word):
     bad(who, opts, 125, "UNSUPPORTED", word, "not available in this version")

@@ -7,8 +7,9 @@ import pytest
 
 from conftest import ESC
 
-KEYS = ["v", "backend", "settings", "require", "workspace", "identity", "network", "limits", "env", "protect",
-        "plan", "command"]
+KEYS = ["v", "backend", "fallback", "image", "runtime", "read_only", "drop_caps", "add_caps", "seccomp", "settings",
+        "require", "workspace", "identity", "network", "limits", "env", "env_secrets", "toolchains", "masked", "protect",
+        "plan", "backend_plan", "command"]
 
 
 def explain(who, *args, **kw):
@@ -21,8 +22,8 @@ def test_json_shape(who):
     j = explain(who, "--", "make", "all")
     assert list(j) == KEYS
     assert (j["v"], j["backend"], j["command"]) == (1, "native", ["make", "all"])
-    assert j["workspace"] == {"source": str(who.ws), "path": str(who.ws), "cwd": str(who.ws)}
-    assert j["network"] == {"mode": "none", "loopback": True}
+    assert j["workspace"] == {"source": str(who.ws), "path": str(who.ws), "writable": True, "cwd": str(who.ws)}
+    assert j["network"] == {"mode": "none", "allow": [], "loopback": True}
     assert j["limits"] == {"timeout_ms": 60000, "memory": 1 << 30, "cpu_milli": 1000, "pids": 256,
                            "tmp_size": 256 << 20, "file_size": 1 << 30, "max_output": 1 << 20}
     assert j["identity"]["uid_outside"] != 0 and j["identity"]["uid_inside"] != 0
@@ -87,9 +88,9 @@ def test_text(who):
     r = who.brig("explain", "--memory", "64M", "--env", "A=b")
     assert r.code == 0 and ESC not in r.out and r.out.endswith("\n")
     lines = r.out.splitlines()
-    memory = next(x for x in lines if x.split()[:1] == ["memory"])
-    assert memory.split() == ["memory", "64M", "command", "line"]
-    assert any(x.split() == ["pids", "256", "built-in"] for x in lines)
+    memory = next(x for x in lines if x.split()[:1] == ["limits.memory"])
+    assert memory.split() == ["limits.memory", "64M", "command", "line"]
+    assert any(x.split() == ["limits.pids", "256", "built-in"] for x in lines)
     assert any("Must hold" in x for x in lines) and str(who.ws) in r.out
 
 
