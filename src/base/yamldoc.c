@@ -134,7 +134,7 @@ static int node_new(struct reader *r, enum yaml_kind kind, yaml_mark_t m,
 		return fail_at(r, m, E2BIG, "too many values", "split the file");
 	if (d->n == d->cap) {
 		size_t cap = d->cap ? 2 * d->cap : 64;
-		struct ynode **v = realloc(d->nodes, cap * sizeof *v);
+		struct ynode **v = realloc(d->nodes, cap * sizeof(void *));
 		if (!v)
 			return fail_at(r, m, ENOMEM, "out of memory", "");
 		d->nodes = v;
@@ -156,7 +156,7 @@ static int node_push(struct ynode *to, size_t used, struct ynode *what)
 {
 	if ((used & (used - 1)) == 0) {
 		size_t cap = used ? 2 * used : 1;
-		struct ynode **v = realloc(to->item, cap * sizeof *v);
+		struct ynode **v = realloc(to->item, cap * sizeof(void *));
 		if (!v)
 			return -ENOMEM;
 		to->item = v;
