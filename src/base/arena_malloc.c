@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * malloc for the brig executable: a process that lives for one command.  Small
- * blocks are cut from one static area and never given back; large ones (a
- * captured megabyte) are mapped and unmapped.  A general allocator spends more
- * time in mmap and page faults here than the whole plan takes.
+ * blocks are cut from a static area, and from further ones when it is full (a
+ * long configuration); what is freed is used again for the same size.  Large
+ * ones (a captured megabyte) are mapped and unmapped.  A general allocator
+ * spends more time in mmap and page faults here than the whole plan takes.
  *
  * Not linked into libbrig, whose callers have an allocator of their own.
  */
@@ -14,7 +15,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ARENA = 192 * 1024, ALIGN = 16, LARGE = 32 * 1024 };
+enum {
+	ARENA = 192 * 1024,
+	FURTHER = 512 * 1024, /* each area after the first */
+	ALIGN = 16,
+	LARGE = 32 * 1024,
+	REUSED = 512, /* the largest size that is kept for the next one */
+};
 
 /* In front of every block; 16 bytes, so that what follows stays aligned. */
 struct head {
@@ -23,12 +30,32 @@ struct head {
 };
 _Static_assert(sizeof(struct head) == ALIGN, "blocks must stay aligned");
 
-static _Alignas(ALIGN) unsigned char arena[ARENA];
-static size_t used;
+static _Alignas(ALIGN) unsigned char first[ARENA];
+static unsigned char *arena = first;
+static size_t room = ARENA, used;
+
+/* What was freed, by size; the block itself holds the way to the next. */
+struct spare {
+	struct spare *next;
+};
+static struct spare *spares[REUSED / ALIGN + 1];
 
 static struct head *head_of(void *p)
 {
 	return (struct head *)((unsigned char *)p - sizeof(struct head));
+}
+
+/* Another area; what is left of the last one is not worth looking for. */
+static int more(void)
+{
+	void *p = mmap(NULL, FURTHER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+	if (p == MAP_FAILED)
+		return 0;
+	arena = p;
+	room = FURTHER;
+	used = 0;
+	return 1;
 }
 
 /* The work; under a name the compiler has no opinion about. */
@@ -39,11 +66,17 @@ static void *take(size_t n)
 		return NULL;
 	}
 	size_t need = sizeof(struct head) + ((n + ALIGN - 1) & ~(size_t)(ALIGN - 1));
+	size_t size = need - sizeof(struct head);
 	struct head *h;
-	if (need <= LARGE && need <= ARENA - used) {
+	if (size <= REUSED && spares[size / ALIGN]) {
+		struct spare *s = spares[size / ALIGN];
+		spares[size / ALIGN] = s->next;
+		return s;
+	}
+	if (need <= LARGE && (need <= room - used || more())) {
 		h = (struct head *)(arena + used);
 		used += need;
-		*h = (struct head){ need - sizeof *h, 0 };
+		*h = (struct head){ size, 0 };
 		return h + 1;
 	}
 	h = mmap(NULL, need, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -62,6 +95,10 @@ static void give_back(void *p)
 		errno = saved;
 	} else if ((unsigned char *)p + h->size == arena + used) {
 		used -= sizeof *h + h->size; /* the last block comes back */
+	} else if (h->size >= sizeof(struct spare) && h->size <= REUSED) {
+		struct spare *s = p;
+		s->next = spares[h->size / ALIGN];
+		spares[h->size / ALIGN] = s;
 	}
 }
 

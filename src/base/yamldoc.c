@@ -25,6 +25,7 @@ struct ydoc {
 	struct ynode **nodes; /* all of them, for freeing */
 	size_t n, cap;
 	struct anchor *anchors;
+	size_t n_anchors, n_aliases;
 };
 
 struct reader {
@@ -66,6 +67,16 @@ static void position(const char *text, size_t at, unsigned *line, unsigned *colu
 	}
 }
 
+/* The n-th character's first byte, '\0' behind the end: libyaml's marks count
+ * characters. */
+static char char_at(const char *text, size_t len, size_t n)
+{
+	for (size_t i = 0; i < len; i++)
+		if (((unsigned char)text[i] & 0xc0) != 0x80 && n-- == 0)
+			return text[i];
+	return '\0';
+}
+
 /* libyaml would also guess UTF-16; here there is one encoding. */
 static int check_text(struct reader *r)
 {
@@ -94,7 +105,6 @@ static int parser_failed(struct reader *r)
 	const yaml_parser_t *p = &r->parser;
 	unsigned line = (unsigned)p->problem_mark.line + 1;
 	unsigned column = (unsigned)p->problem_mark.column + 1;
-	size_t at = p->problem_mark.index;
 
 	if (p->error == YAML_MEMORY_ERROR)
 		return fail(r->where, ENOMEM, 0, 0, "out of memory", "");
@@ -105,7 +115,7 @@ static int parser_failed(struct reader *r)
 			    p->problem ? p->problem : "unreadable text",
 			    "remove the character; the file must be plain UTF-8 text");
 	}
-	if (at < r->len && r->text[at] == '\t')
+	if (char_at(r->text, r->len, p->problem_mark.index) == '\t')
 		return fail(r->where, EINVAL, line, column, "a tab where spaces belong",
 			    "indent with spaces: YAML does not allow tabs there");
 	char what[200];
@@ -115,33 +125,30 @@ static int parser_failed(struct reader *r)
 		    "check quotes, colons and indentation around this place");
 }
 
-static struct ynode *node_new(struct reader *r, enum yaml_kind kind, yaml_mark_t m)
+static int node_new(struct reader *r, enum yaml_kind kind, yaml_mark_t m,
+		    struct ynode **out)
 {
 	struct ydoc *d = r->doc;
 
-	if (d->n == YAML_MAX_NODES) {
-		fail_at(r, m, E2BIG, "too many values", "split the file");
-		return NULL;
-	}
+	if (d->n == YAML_MAX_NODES)
+		return fail_at(r, m, E2BIG, "too many values", "split the file");
 	if (d->n == d->cap) {
 		size_t cap = d->cap ? 2 * d->cap : 64;
-		struct ynode **v = realloc(d->nodes, cap * sizeof *v);
+		struct ynode **v = realloc(d->nodes, cap * sizeof(void *));
 		if (!v)
-			goto no_memory;
+			return fail_at(r, m, ENOMEM, "out of memory", "");
 		d->nodes = v;
 		d->cap = cap;
 	}
 	struct ynode *n = calloc(1, sizeof *n);
 	if (!n)
-		goto no_memory;
+		return fail_at(r, m, ENOMEM, "out of memory", "");
 	n->kind = kind;
 	n->line = (unsigned)m.line + 1;
 	n->column = (unsigned)m.column + 1;
 	d->nodes[d->n++] = n;
-	return n;
-no_memory:
-	fail_at(r, m, ENOMEM, "out of memory", "");
-	return NULL;
+	*out = n;
+	return 0;
 }
 
 /* Appends to a list, or a key or value to a map. */
@@ -149,7 +156,7 @@ static int node_push(struct ynode *to, size_t used, struct ynode *what)
 {
 	if ((used & (used - 1)) == 0) {
 		size_t cap = used ? 2 * used : 1;
-		struct ynode **v = realloc(to->item, cap * sizeof *v);
+		struct ynode **v = realloc(to->item, cap * sizeof(void *));
 		if (!v)
 			return -ENOMEM;
 		to->item = v;
@@ -160,10 +167,13 @@ static int node_push(struct ynode *to, size_t used, struct ynode *what)
 
 /* *slot stays NULL without an anchor. */
 static int anchor_add(struct reader *r, const yaml_char_t *name, struct ynode *n,
-		      struct anchor **slot)
+		      yaml_mark_t m, struct anchor **slot)
 {
 	if (!name)
 		return 0;
+	/* every alias looks through all of them */
+	if (r->doc->n_anchors++ == YAML_MAX_ANCHORS)
+		return fail_at(r, m, E2BIG, "too many anchors", "write the values out");
 	size_t len = strlen((const char *)name) + 1;
 	struct anchor *a = malloc(sizeof *a + len);
 	if (!a)
@@ -181,6 +191,9 @@ static int alias_find(struct reader *r, const yaml_event_t *ev, struct ynode **o
 {
 	const char *name = (const char *)ev->data.alias.anchor;
 
+	if (r->doc->n_aliases++ == YAML_MAX_NODES)
+		return fail_at(r, ev->start_mark, E2BIG, "too many aliases",
+			       "write the values out");
 	for (struct anchor *a = r->doc->anchors; a; a = a->next) {
 		if (!streq(a->name, name))
 			continue;
@@ -203,13 +216,23 @@ static int next_event(struct reader *r, yaml_event_t *ev)
 static int read_node(struct reader *r, yaml_event_t *ev, int depth,
 		     struct ynode **out);
 
+static unsigned hash_of(const char *text)
+{
+	unsigned h = 2166136261u;
+
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 16777619u;
+	return h;
+}
+
 static int read_scalar(struct reader *r, const yaml_event_t *ev, struct ynode **out)
 {
-	struct ynode *n = node_new(r, YAML_SCALAR, ev->start_mark);
+	struct ynode *n = NULL;
 	struct anchor *a = NULL;
 
-	if (!n)
-		return -ENOMEM;
+	int e = node_new(r, YAML_SCALAR, ev->start_mark, &n);
+	if (e < 0)
+		return e;
 	*out = n;
 	n->quoted = ev->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
 	/* "\0" in a quoted scalar: every later comparison would stop there */
@@ -219,7 +242,8 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, struct ynode **
 	n->text = strdup((const char *)ev->data.scalar.value);
 	if (!n->text)
 		return fail_at(r, ev->start_mark, ENOMEM, "out of memory", "");
-	int e = anchor_add(r, ev->data.scalar.anchor, n, &a);
+	n->hash = hash_of(n->text);
+	e = anchor_add(r, ev->data.scalar.anchor, n, ev->start_mark, &a);
 	if (a)
 		a->open = false;
 	return e;
@@ -228,10 +252,12 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, struct ynode **
 static int read_list(struct reader *r, const yaml_event_t *start, int depth,
 		     struct ynode **out)
 {
-	struct ynode *n = node_new(r, YAML_LIST, start->start_mark);
+	struct ynode *n = NULL;
 	struct anchor *a = NULL;
-	int e = n ? anchor_add(r, start->data.sequence_start.anchor, n, &a) : -ENOMEM;
 
+	int e = node_new(r, YAML_LIST, start->start_mark, &n);
+	if (e == 0)
+		e = anchor_add(r, start->data.sequence_start.anchor, n, start->start_mark, &a);
 	*out = n;
 	while (e == 0) {
 		yaml_event_t ev;
@@ -270,12 +296,13 @@ static int check_key(struct reader *r, const struct ynode *map,
 		return fail(r->where, E2BIG, key->line, key->column,
 			    "too many keys in one place", "split it up");
 	for (size_t i = 0; i < map->n; i++) {
-		if (!streq(map->item[2 * i]->text, key->text))
+		const struct ynode *other = map->item[2 * i];
+		if (other->hash != key->hash || !streq(other->text, key->text))
 			continue;
 		char shown[40];
 		str_clean(key->text, shown, sizeof shown);
 		snprintf(what, sizeof what, "the key '%s' for the second time; the "
-			 "first is on line %u", shown, map->item[2 * i]->line);
+			 "first is on line %u", shown, other->line);
 		return fail(r->where, EINVAL, key->line, key->column, what,
 			    "keep one of them");
 	}
@@ -285,10 +312,12 @@ static int check_key(struct reader *r, const struct ynode *map,
 static int read_map(struct reader *r, const yaml_event_t *start, int depth,
 		    struct ynode **out)
 {
-	struct ynode *n = node_new(r, YAML_MAP, start->start_mark);
+	struct ynode *n = NULL;
 	struct anchor *a = NULL;
-	int e = n ? anchor_add(r, start->data.mapping_start.anchor, n, &a) : -ENOMEM;
 
+	int e = node_new(r, YAML_MAP, start->start_mark, &n);
+	if (e == 0)
+		e = anchor_add(r, start->data.mapping_start.anchor, n, start->start_mark, &a);
 	*out = n;
 	for (size_t used = 0; e == 0; used++) {
 		yaml_event_t ev;
@@ -377,6 +406,11 @@ int ydoc_parse(const char *text, size_t len, struct ydoc **out,
 {
 	struct reader r = { .where = where, .text = text, .len = len };
 
+	/* an editor's mark in front: no part of the text, nor of its columns */
+	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+		r.text += 3;
+		r.len -= 3;
+	}
 	*where = (struct ywhere){ 0 };
 	int e = check_text(&r);
 	if (e < 0)
@@ -387,7 +421,8 @@ int ydoc_parse(const char *text, size_t len, struct ydoc **out,
 		return fail(where, ENOMEM, 0, 0, "out of memory", "");
 	}
 	yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
-	yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
+	yaml_parser_set_input_string(&r.parser, (const unsigned char *)r.text,
+				     r.len);
 	e = read_stream(&r);
 	yaml_parser_delete(&r.parser);
 	if (e < 0) {

@@ -16,7 +16,8 @@
 
 enum {
 	YAML_MAX_BYTES = 1 << 20,
-	YAML_MAX_NODES = 50000,
+	YAML_MAX_NODES = 50000, /* and as many aliases */
+	YAML_MAX_ANCHORS = 100,
 	YAML_MAX_DEPTH = 24,
 	YAML_MAX_KEYS = 1000, /* of one mapping */
 };
@@ -28,6 +29,7 @@ struct ynode {
 	bool quoted;          /* a scalar in quotes: never null, never a boolean */
 	unsigned line, column; /* from 1 */
 	char *text;           /* YAML_SCALAR: without NUL bytes */
+	unsigned hash;        /* of the text: most that differ differ in it */
 	struct ynode **item;  /* YAML_LIST: items; YAML_MAP: key, value, key … */
 	size_t n;             /* YAML_LIST: items; YAML_MAP: pairs */
 };

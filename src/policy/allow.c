@@ -19,6 +19,18 @@ static bool is_alnum(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
+/* "1.2.3", "0x7f.1" or "0x7f000001" would be taken for an address by some
+ * programs: what ends in a number, decimal or not, is none of ours to resolve. */
+static bool ends_in_number(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	const char *last = dot ? dot + 1 : name;
+
+	if (last[0] == '0' && last[1] == 'x')
+		return !last[2 + strspn(last + 2, "0123456789abcdef")];
+	return !last[strspn(last, "0123456789")];
+}
+
 /*
  * Letters, digits, hyphens and underscores, in labels of 1 to 63: the form in
  * which a resolver sees a name.  Anything else has been used to make one checker
@@ -28,7 +40,6 @@ static bool is_alnum(char c)
 static int check_name(const char *name, char *why, size_t cap)
 {
 	size_t label = 0, len = strlen(name);
-	bool digits = true;
 
 	if (len == 0)
 		return bad(why, cap, "has no host name");
@@ -44,8 +55,6 @@ static int check_name(const char *name, char *why, size_t cap)
 				return bad(why, cap, "has a part of more than 63 characters");
 			if (name[i - 1] == '-')
 				return bad(why, cap, "has a part that ends with '-'");
-			if (c)
-				digits = true;
 			label = 0;
 			continue;
 		}
@@ -53,11 +62,9 @@ static int check_name(const char *name, char *why, size_t cap)
 			return bad(why, cap, "is not in ASCII: write the xn-- form");
 		if (!is_alnum(c) && c != '_' && !(c == '-' && label))
 			return bad(why, cap, "has a character that no host name has");
-		digits = digits && c >= '0' && c <= '9';
 		label++;
 	}
-	/* "1.2.3" or "0x7f.1" would be taken for an address by some programs */
-	if (digits)
+	if (ends_in_number(name))
 		return bad(why, cap, "looks like an address but is none");
 	return 0;
 }
@@ -142,6 +149,7 @@ int allow_parse(const char *text, struct allow_entry *out, char *why, size_t cap
 {
 	char host[ALLOW_NAME + 8];
 	const char *ports = NULL;
+	bool bracketed = text[0] == '[';
 	size_t n;
 
 	*out = (struct allow_entry){ 0 };
@@ -152,7 +160,7 @@ int allow_parse(const char *text, struct allow_entry *out, char *why, size_t cap
 		snprintf(out->name, sizeof out->name, "%s", text + 1);
 		return 0;
 	}
-	if (text[0] == '[') {
+	if (bracketed) {
 		const char *end = strchr(text, ']');
 		if (!end || (end[1] && end[1] != ':'))
 			return bad(why, cap, "has a '[' without its ']'");
@@ -170,7 +178,11 @@ int allow_parse(const char *text, struct allow_entry *out, char *why, size_t cap
 		return bad(why, cap, "has a host name of more than 253 characters");
 	memcpy(host, text, n);
 	host[n] = '\0';
-	int r = read_host(host, out, why, cap);
+	int r = bracketed ? read_address(host, out, why, cap) :
+			    read_host(host, out, why, cap);
+	/* "[example.com]" and "[192.0.2.1]" mean something to some programs only */
+	if (bracketed && (r == -ENOENT || (r == 0 && out->family != AF_INET6)))
+		return bad(why, cap, "has something in brackets that is no IPv6 address");
 	if (r < 0)
 		return r;
 	if (ports)

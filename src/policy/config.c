@@ -16,16 +16,37 @@ int config_complain(struct config *c, const struct config_file *f,
 		    const char *fix)
 {
 	struct brig_error e = { 0 };
+	char file[220], key[120], text[220]; /* all of them fit into a message */
 
-	err_set(&e, BRIG_E_BAD_CONFIG, 0, "config", "%.200s:%u:%u: %.100s: %.200s",
-		f->path, at->line, at->column, path, what);
+	str_clean(f->path, file, sizeof file);
+	str_clean(path, key, sizeof key);
+	str_clean(what, text, sizeof text);
+	err_set(&e, BRIG_E_BAD_CONFIG, 0, "config", "%s:%u:%u: %s: %s", file, at->line,
+		at->column, key, text);
 	err_fix(&e, "%s", fix);
 	if (c->n_errors++ == 0)
 		c->first = e;
 	if (!c->report)
 		return -EINVAL;
 	c->report(c->report_arg, &e);
-	return 0;
+	return c->n_errors < CONFIG_MAX_ERRORS ? 0 : -EINVAL;
+}
+
+void config_join(char *out, size_t cap, const char *path, const char *key)
+{
+	size_t a = strnlen(path, cap / 2), dot = a > 0 && a + 1 < cap;
+
+	memcpy(out, path, a);
+	if (dot)
+		out[a] = '.';
+	a += dot;
+	size_t b = strnlen(key, cap - 1 - a);
+	memcpy(out + a, key, b);
+	/* half a character would not be text any more */
+	if (key[b])
+		while (b > 0 && ((unsigned char)key[b] & 0xc0) == 0x80)
+			b--;
+	out[a + b] = '\0';
 }
 
 bool config_name_ok(const char *name)
@@ -88,7 +109,7 @@ static int check_entry(struct config *c, const struct config_file *f,
 				       "write sandbox: below it");
 	for (size_t i = 0; i < n->n && r == 0; i++) {
 		const struct ynode *key = n->item[2 * i], *value = n->item[2 * i + 1];
-		snprintf(at, sizeof at, "%.100s.%.40s", path, key->text);
+		config_join(at, sizeof at, path, key->text);
 		if (streq(key->text, "sandbox"))
 			r = section_read(c, f, value, at, RANK_TOOL, "check", &scratch);
 		else if (!streq(key->text, "description"))
@@ -113,7 +134,7 @@ static int check_entries(struct config *c, const struct config_file *f,
 				       "write NAME: {sandbox: {...}}");
 	for (size_t i = 0; i < n->n && r == 0; i++) {
 		const struct ynode *key = n->item[2 * i];
-		snprintf(at, sizeof at, "%s.%.60s", path, key->text);
+		config_join(at, sizeof at, path, key->text);
 		bool any = streq(path, "tools") && streq(key->text, "*");
 		if (!any && !config_name_ok(key->text))
 			r = config_complain(c, f, key, at, "not a name",

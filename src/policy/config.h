@@ -17,6 +17,8 @@ enum {
 	CONFIG_MAX_FILES = 32,   /* with all includes */
 	CONFIG_MAX_INCLUDES = 8, /* one inside the other */
 	CONFIG_MAX_STEPS = 100000, /* of one walk: aliases repeat nodes */
+	CONFIG_MAX_WORDS = 1000,   /* of one list */
+	CONFIG_MAX_ERRORS = 100,   /* that are reported */
 };
 
 /* One file that was read. */
@@ -70,7 +72,8 @@ char *config_path(const struct config *c, const struct config_file *f,
 int config_check_file(struct config *c, const struct config_file *f);
 
 /* An error at a node.  Returns -EINVAL, or continues quietly (0) when the
- * config has a report function, so that all complaints are heard. */
+ * config has a report function, so that all complaints are heard (there is an
+ * end to it: CONFIG_MAX_ERRORS). */
 int config_complain(struct config *c, const struct config_file *f,
 		    const struct ynode *at, const char *path, const char *what,
 		    const char *fix);
@@ -86,6 +89,10 @@ int section_read(struct config *c, const struct config_file *f,
 int section_lock(struct config *c, const struct config_file *f,
 		 const struct ynode *n, const char *path, const struct origin *at,
 		 struct brig_spec *out);
+
+/* "PATH.KEY", cut between characters when it does not fit.  No printf: this is
+ * made for every key of a file, and only errors ever show it. */
+void config_join(char *out, size_t cap, const char *path, const char *key);
 
 /* Names of tools, tenants and profiles: letters, digits, . _ - and no more. */
 bool config_name_ok(const char *name);

@@ -141,16 +141,19 @@ static int open_file(const char *path, struct stat *st, char **text, size_t *len
 	return r;
 }
 
+/* Paths in a file are relative to its directory, whatever the caller's is: they
+ * are wanted absolute, without the ".." of a --config ../F. */
 static int file_init(struct config_file *f, const char *path, enum layer_rank rank,
 		     const char *layer)
 {
 	const char *slash = strrchr(path, '/');
+	cleanup_free char *dir = slash ? strndup(path, slash == path ? 1 :
+						 (size_t)(slash - path)) : strdup(".");
+	big_buffer char real[PATH_MAX];
 
 	*f = (struct config_file){ .rank = rank, .layer = layer, .path = strdup(path) };
-	if (!slash)
-		f->dir = strdup(".");
-	else
-		f->dir = strndup(path, slash == path ? 1 : (size_t)(slash - path));
+	if (dir && realpath(dir, real))
+		f->dir = strdup(real);
 	return f->path && f->dir ? 0 : -ENOMEM;
 }
 
@@ -235,16 +238,18 @@ static int check_again(const struct including *by, const struct stat *st,
 {
 	for (const struct including *i = by; i; i = i->by)
 		if (i->dev == st->st_dev && i->ino == st->st_ino) {
-			err_set(err, BRIG_E_BAD_CONFIG, ELOOP, "config",
+			err_set(err, BRIG_E_BAD_CONFIG, 0, "config",
 				"%.300s includes itself", path);
 			err_fix(err, "remove the include");
+			err->errnum = ELOOP; /* not for its text, which speaks of links */
 			return -ELOOP;
 		}
 	if (c->n < CONFIG_MAX_FILES)
 		return 0;
-	err_set(err, BRIG_E_BAD_CONFIG, EMFILE, "config", "%.300s: more than %d files",
-		path, CONFIG_MAX_FILES);
+	err_set(err, BRIG_E_BAD_CONFIG, 0, "config", "%.300s: more than %d files", path,
+		CONFIG_MAX_FILES);
 	err_fix(err, "include fewer files");
+	err->errnum = EMFILE;
 	return -EMFILE;
 }
 
@@ -290,7 +295,10 @@ int config_read(struct config *c, const char *path, enum layer_rank rank,
 	struct brig_error why = { 0 };
 	int r = read_one(c, path, rank, layer, NULL, &why);
 
-	if (!required && (r == -ENOENT || r == -ENOTDIR) && why.errnum)
+	struct stat st;
+	/* a link that leads nowhere is no missing file: somebody put it there */
+	if (!required && (r == -ENOENT || r == -ENOTDIR) && why.errnum &&
+	    lstat(path, &st) < 0)
 		return 0;
 	/* a directory that is not for us holds no policy of ours either, but a
 	 * file that is there and cannot be read is an error */
@@ -308,9 +316,12 @@ int config_read_global(struct config *c, const char *named, struct brig_error *e
 		return r;
 	if (named) {
 		cleanup_free char *path = strcmp(named, "-") ? strdup(named) : NULL;
-		if (!path)
-			return err_set(err, BRIG_E_BAD_CONFIG, 0, "config",
-				       "--config: a file is needed");
+		if (!path) {
+			err_set(err, BRIG_E_BAD_CONFIG, 0, "config",
+				"--config: a file is needed");
+			err_fix(err, "name a file, not '-'");
+			return -EINVAL;
+		}
 		return config_read(c, path, RANK_USER, "user", true, err);
 	}
 	const char *xdg = getenv("XDG_CONFIG_HOME");

@@ -92,8 +92,6 @@ static int add_nanobot_mode(const struct ynode *n, struct buf *b, struct ywhere 
 	static const char *const same[] = { "bwrap", "docker", "landlock", "seatbelt" };
 	const char *mode = text_of(n);
 
-	if (!mode)
-		return bad(w, n, "tools.exec.sandbox is not a text", "write one word");
 	for (size_t i = 0; i < ARRAY_LEN(same); i++)
 		if (streq(mode, same[i])) {
 			buf_addf(b, "  mode: %s\n", mode);
@@ -127,10 +125,16 @@ static int from_nanobot(const struct ynode *root, struct buf *b, struct ywhere *
 			   "give nanobot's config.json");
 	if (!restrict_ws)
 		restrict_ws = either(exec, "restrictToWorkspace", "restrict_to_workspace");
+	int only = ynode_bool(restrict_ws);
+	if (only < 0 && !ynode_is_null(restrict_ws))
+		return bad(w, restrict_ws, "restrictToWorkspace is neither true nor false",
+			   "write one of them");
+	if (!mode)
+		return bad(w, sandbox, "tools.exec.sandbox is not a text", "write one word");
 	head(b, "nanobot");
 	bool wraps = !ynode_is_null(wrapper) &&
 		     !(wrapper->kind == YAML_SCALAR && !*wrapper->text);
-	if (wraps && mode && *mode && !streq(mode, "none"))
+	if (wraps && *mode && !streq(mode, "none"))
 		return bad(w, wrapper, "both tools.exec.sandbox and commandWrapper are set",
 			   "keep the one that is meant");
 	r = wraps ? add_wrapper(wrapper, b, w) : add_nanobot_mode(sandbox, b, w);
@@ -141,8 +145,11 @@ static int from_nanobot(const struct ynode *root, struct buf *b, struct ywhere *
 		buf_adds(b, "  workspace:\n");
 		add_text(b, "    ", "path", dir);
 		/* commands were to stay in there: then no caller may point elsewhere */
-		if (ynode_bool(restrict_ws) == 1)
+		if (only == 1)
 			add_text(b, "    ", "root", dir);
+	} else if (only == 1) {
+		buf_adds(b, "  # restrictToWorkspace was true: name the directory that every\n"
+			    "  # workspace must lie in as workspace.root.\n");
 	}
 	const char *seconds = text_of(timeout);
 	uint64_t ms;
@@ -151,7 +158,7 @@ static int from_nanobot(const struct ynode *root, struct buf *b, struct ywhere *
 			   "write it in seconds");
 	if (*seconds)
 		buf_addf(b, "  limits:\n    timeout: %s\n", seconds);
-	if (ynode_bool(restrict_ws) == 0)
+	if (only == 0)
 		buf_adds(b, "  # restrictToWorkspace was false.  With brig only the workspace can\n"
 			    "  # be written; list other trees in filesystem.write.\n");
 	return 0;

@@ -219,6 +219,7 @@ int policy_layers(struct config *c, const struct brig_spec *rq,
 	char layer[90];
 
 	snprintf(layer, sizeof layer, "tenant %.64s", tenant ? tenant : "");
+	c->steps = 0; /* a walk of its own: `config check` makes one per tool */
 	int r = apply_global(c, out, err);
 	if (r == 0)
 		r = apply_profile(c, rq, out, err);

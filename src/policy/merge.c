@@ -68,17 +68,20 @@ static int copy_origin(struct brig_spec *to, const struct origin *at,
 	return out->layer && (!at->file || out->file) ? 0 : -ENOMEM;
 }
 
+/* The word is in force already.  "none" drops what stands before it. */
 static bool has_word(const struct brig_spec *rq, enum opt o, const char *word)
 {
+	bool found = false;
+
 	for (char **v = rq->o[o].v; v && *v; v++)
-		if (streq(*v, word) && !streq(word, "none"))
-			return true;
-	return false;
+		found = !streq(*v, "none") && (found || streq(*v, word));
+	return found;
 }
 
 /* The words of one option, with their origins; the texts of origins repeat, so
  * the last one kept is looked at first. */
-static int copy_words(struct brig_spec *to, const struct brig_spec *from, enum opt o)
+static int copy_words(struct brig_spec *to, const struct brig_spec *from, enum opt o,
+		      enum opt_merge merge)
 {
 	const struct req_value *rv = &from->o[o];
 	struct origin last = { 0 };
@@ -87,8 +90,8 @@ static int copy_words(struct brig_spec *to, const struct brig_spec *from, enum o
 	for (size_t i = 0; rv->v && rv->v[i]; i++) {
 		const struct origin *at = &rv->at[i];
 		int r = 0;
-		if (opt_table[o].merge == MERGE_ADD && has_word(to, o, rv->v[i]))
-			continue; /* it is there already */
+		if (merge == MERGE_ADD && has_word(to, o, rv->v[i]))
+			continue;
 		if (known && known->layer == at->layer && known->file == at->file) {
 			last.line = at->line;
 			last.column = at->column;
@@ -155,6 +158,8 @@ static int apply_one(struct brig_spec *to, const struct brig_spec *from, enum op
 	/* what a run lists comes on top of what the files list */
 	if (merge == MERGE_REPLACE && kind == OK_LIST && rv->at[0].rank == RANK_RUN)
 		merge = MERGE_ADD;
+	if (merge == MERGE_ADD && !rv->v)
+		return 0; /* an empty list adds nothing: it is not "none of them" */
 	if (merge == MERGE_BY_NAME)
 		drop_names(to, from, o);
 	else if (merge == MERGE_REPLACE)
@@ -167,17 +172,16 @@ static int apply_one(struct brig_spec *to, const struct brig_spec *from, enum op
 		r = copy_origin(to, &rv->at[0], &at);
 		return r < 0 ? r : request_clear(to, o, &at);
 	}
-	return copy_words(to, from, o);
+	return copy_words(to, from, o, merge);
 }
 
-/* Naming a host asks for the network the list is for. */
+/* Naming a host asks for the network the list is for, and for no more: not for
+ * the whole network that an earlier layer may have opened. */
 static int imply_allow(struct brig_spec *to, const struct brig_spec *layer,
 		       struct brig_error *err)
 {
 	if (!layer->o[OPT_ALLOW].v || layer->o[OPT_NET].here)
 		return 0;
-	if (streq(request_text(to, OPT_NET), "host"))
-		return 0; /* everything is allowed already */
 	struct brig_spec implied = { 0 };
 	int r = request_put(&implied, OPT_NET, "allow", &layer->o[OPT_ALLOW].at[0]);
 	if (r == 0)

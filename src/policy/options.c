@@ -73,7 +73,7 @@ const struct opt_def opt_table[OPT__COUNT] = {
 		.help = "network: none, an allow-list, or the host's own (no isolation)" },
 	[OPT_ALLOW] = { .name = "allow", .metavar = "HOST[:PORT]", .kind = OK_LIST,
 		.key = "network.allow", .tight = TIGHT_SUBSET,
-		.example = "[\"api.example.com:443\"]",
+		.example = "[]", /* one that fits the default mode beside it */
 		.help = "a host the command may connect to; repeatable" },
 	[OPT_LOOPBACK] = { .name = "loopback", .metavar = "on|off", .kind = OK_CHOICE,
 		.key = "network.loopback", .def = "on", .words = "off|on",
@@ -382,6 +382,21 @@ static int check_cap(const char *label, const char *value, struct brig_error *er
 	return r;
 }
 
+/* "FOO=bar" in a list of names would pass nothing on, without a word. */
+static int check_variable(const char *label, const char *value,
+			  struct brig_error *err)
+{
+	for (const char *p = value; *p; p++) {
+		if ((unsigned char)*p > ' ' && *p != '=' && *p != 0x7f)
+			continue;
+		int r = err_set(err, BRIG_E_BAD_VALUE, 0, "options",
+				"%s: not the name of a variable", label);
+		err_fix(err, "list names; values go to env.set");
+		return r;
+	}
+	return 0;
+}
+
 static int check_item(enum opt o, const char *label, const char *value,
 		      struct brig_error *err)
 {
@@ -403,6 +418,8 @@ static int check_item(enum opt o, const char *label, const char *value,
 	case OPT_DROP_CAPS:
 	case OPT_ADD_CAPS:
 		return check_cap(label, value, err);
+	case OPT_ENV_PASS:
+		return check_variable(label, value, err);
 	case OPT_ALLOW:
 		if (allow_check(value, why, sizeof why) == 0)
 			return 0;

@@ -108,8 +108,12 @@ static void open_object(struct json *j, const char *help)
 	jw_object(j);
 	jw_key(j, "description");
 	jw_string(j, help);
+	/* a key with nothing behind it is an empty mapping */
 	jw_key(j, "type");
+	jw_array(j);
 	jw_string(j, "object");
+	jw_string(j, "null");
+	jw_end_array(j);
 	jw_key(j, "additionalProperties");
 	jw_bool(j, false);
 	jw_key(j, "properties");
@@ -137,9 +141,32 @@ static void json_lock(struct json *j)
 	jw_end_object(j);
 }
 
+/* A section, or a plain word in its place: `network: none`. */
+static void open_or_word(struct json *j, enum opt scalar, const char *help)
+{
+	if (scalar != OPT__COUNT) {
+		jw_object(j);
+		jw_key(j, "anyOf");
+		jw_array(j);
+		jw_object(j);
+		json_words(j, opt_table[scalar].words);
+		jw_end_object(j);
+	}
+	open_object(j, help);
+}
+
+static void close_or_word(struct json *j, enum opt scalar)
+{
+	close_object(j);
+	if (scalar != OPT__COUNT) {
+		jw_end_array(j);
+		jw_end_object(j);
+	}
+}
+
 static void json_sandbox(struct json *j)
 {
-	open_object(j, "the policy of one layer");
+	open_or_word(j, OPT_BACKEND, "the policy of one layer");
 	json_options(j, "");
 	for (unsigned i = 0; i < SCHEMA_ALIASES; i++) {
 		jw_key(j, schema_aliases[i].key);
@@ -154,23 +181,11 @@ static void json_sandbox(struct json *j)
 	for (unsigned i = 0; i < SCHEMA_SECTIONS; i++) {
 		const struct schema_section *s = &schema_sections[i];
 		jw_key(j, s->name);
-		if (s->scalar != OPT__COUNT) {
-			jw_object(j);
-			jw_key(j, "anyOf");
-			jw_array(j);
-			jw_object(j);
-			json_words(j, opt_table[s->scalar].words);
-			jw_end_object(j);
-		}
-		open_object(j, s->help);
+		open_or_word(j, s->scalar, s->help);
 		json_options(j, s->name);
-		close_object(j);
-		if (s->scalar != OPT__COUNT) {
-			jw_end_array(j);
-			jw_end_object(j);
-		}
+		close_or_word(j, s->scalar);
 	}
-	close_object(j);
+	close_or_word(j, OPT_BACKEND);
 }
 
 static void json_named(struct json *j, const char *help)
@@ -179,7 +194,10 @@ static void json_named(struct json *j, const char *help)
 	jw_key(j, "description");
 	jw_string(j, help);
 	jw_key(j, "type");
+	jw_array(j);
 	jw_string(j, "object");
+	jw_string(j, "null");
+	jw_end_array(j);
 	jw_key(j, "additionalProperties");
 	open_object(j, "one layer");
 	jw_key(j, "description");
@@ -302,7 +320,7 @@ void schema_template(struct buf *out)
 		template_options(out, s->name, "    ");
 	}
 	buf_adds(out, "\n# Keys that later layers may tighten, but not loosen.\n"
-		      "#lock: [mode, network, limits]\n"
+		      "#lock: [mode, limits]\n"
 		      "\n# The profile that applies when a run names none.\n");
 	for (unsigned i = 0; ; i++) {
 		const char *text, *name = profile_nth(i, &text);

@@ -32,13 +32,19 @@ static int complain(const struct ctx *x, const struct ynode *n, const char *path
 }
 
 /* Aliases repeat nodes without copying them; walking them has a price. */
+static int walk(struct config *c, const struct config_file *f, const struct ynode *n,
+		const char *path)
+{
+	if (++c->steps <= CONFIG_MAX_STEPS)
+		return 0;
+	config_complain(c, f, n, path, "too many values (aliases that multiply?)",
+			"write the values out");
+	return -E2BIG;
+}
+
 static int step(const struct ctx *x, const struct ynode *n, const char *path)
 {
-	if (++x->c->steps <= CONFIG_MAX_STEPS)
-		return 0;
-	complain(x, n, path, "too many values (aliases that multiply?)",
-		 "write the values out");
-	return -E2BIG;
+	return walk(x->c, x->f, n, path);
 }
 
 static int expected(const struct ctx *x, const struct ynode *n, const char *path,
@@ -106,11 +112,24 @@ static int put_scalar(const struct ctx *x, enum opt o, const struct ynode *n,
 	return put(x, o, n, path, n->text);
 }
 
+/* "PATH[i]" with i below CONFIG_MAX_WORDS, without printf as in config_join(). */
+static void item_path(char out[200], const char *path, size_t i)
+{
+	size_t n = strnlen(path, 150);
+
+	memcpy(out, path, n);
+	out[n++] = '[';
+	for (size_t unit = i >= 100 ? 100 : i >= 10 ? 10 : 1; unit; unit /= 10)
+		out[n++] = (char)('0' + i / unit % 10);
+	out[n++] = ']';
+	out[n] = '\0';
+}
+
 static int put_list(const struct ctx *x, enum opt o, const struct ynode *n,
 		    const char *path)
 {
 	struct origin at = origin_at(x, n);
-	char where[160];
+	char where[200];
 
 	if (n->kind == YAML_SCALAR && !ynode_is_null(n))
 		return put(x, o, n, path, n->text); /* one word is a list of one */
@@ -119,9 +138,11 @@ static int put_list(const struct ctx *x, enum opt o, const struct ynode *n,
 	if (opt_table[o].kind == OK_ARGV && n->n < 2)
 		return complain(x, n, path, "a list needs a program and its arguments",
 				"write it as a text, or list every word");
+	if (n->n > CONFIG_MAX_WORDS)
+		return complain(x, n, path, "a list of more than 1000 words", "shorten it");
 	int r = n->n ? 0 : request_clear(x->out, o, &at);
 	for (size_t i = 0; i < n->n && r == 0; i++) {
-		snprintf(where, sizeof where, "%.120s[%zu]", path, i);
+		item_path(where, path, i);
 		r = step(x, n->item[i], where);
 		if (r < 0)
 			break;
@@ -131,6 +152,16 @@ static int put_list(const struct ctx *x, enum opt o, const struct ynode *n,
 			r = put(x, o, n->item[i], where, n->item[i]->text);
 	}
 	return r;
+}
+
+/* What no run could set would be refused there, long after the file was checked. */
+static bool name_ok(const char *name)
+{
+	const char *p = name;
+
+	while ((unsigned char)*p > ' ' && *p != '=' && *p != 0x7f)
+		p++;
+	return *name && !*p;
 }
 
 static int put_pairs(const struct ctx *x, enum opt o, const struct ynode *n,
@@ -144,11 +175,11 @@ static int put_pairs(const struct ctx *x, enum opt o, const struct ynode *n,
 	int r = n->n ? 0 : request_clear(x->out, o, &at);
 	for (size_t i = 0; i < n->n && r == 0; i++) {
 		const struct ynode *key = n->item[2 * i], *value = n->item[2 * i + 1];
-		snprintf(where, sizeof where, "%.100s.%.50s", path, key->text);
+		config_join(where, sizeof where, path, key->text);
 		r = step(x, key, where);
 		if (r < 0)
 			break;
-		if (!*key->text || strpbrk(key->text, "= \t\n")) {
+		if (!name_ok(key->text)) {
 			r = complain(x, key, where, "not the name of a variable",
 				     "use letters, digits and '_'");
 			continue;
@@ -208,6 +239,9 @@ int section_lock(struct config *c, const struct config_file *f,
 	for (size_t i = 0; i < (list ? n->n : 1); i++) {
 		const struct ynode *k = list ? n->item[i] : n;
 		struct origin here = *at;
+		int r = walk(c, f, k, path);
+		if (r < 0)
+			return r;
 		here.file = f->path;
 		here.line = k->line;
 		here.column = k->column;
@@ -225,9 +259,15 @@ int section_lock(struct config *c, const struct config_file *f,
 		}
 		if (known)
 			continue;
-		char fix[200];
-		schema_suggest("", key, fix, sizeof fix);
-		int r = config_complain(c, f, k, path, "not a key of sandbox", fix);
+		char fix[200], section[40];
+		const char *dot = strchr(key, '.');
+		snprintf(section, sizeof section, "%.*s", dot ? (int)(dot - key) : 0, key);
+		if (!schema_section(section)) {
+			section[0] = '\0';
+			dot = NULL;
+		}
+		schema_suggest(section, dot ? dot + 1 : key, fix, sizeof fix);
+		r = config_complain(c, f, k, path, "not a key of sandbox", fix);
 		if (r < 0)
 			return r;
 	}
@@ -242,8 +282,8 @@ static int read_key(const struct ctx *x, const struct ynode *key,
 {
 	char full[64], at[160], fix[200];
 
-	snprintf(at, sizeof at, "%.100s.%.50s", path, key->text);
-	snprintf(full, sizeof full, "%s%s%.40s", section, *section ? "." : "", key->text);
+	config_join(at, sizeof at, path, key->text);
+	config_join(full, sizeof full, section, key->text);
 	int r = step(x, key, at);
 	if (r < 0)
 		return r;
@@ -266,7 +306,8 @@ static int read_key(const struct ctx *x, const struct ynode *key,
 	if (sec && sec->scalar != OPT__COUNT && value->kind == YAML_SCALAR)
 		return put_scalar(x, sec->scalar, value, at); /* network: none */
 	if (sec)
-		return complain(x, value, at, "expected a mapping", sec->help);
+		return complain(x, value, at, "expected a mapping",
+				"write KEY: VALUE lines below it");
 	for (unsigned i = 0; !*section && i < SCHEMA_ALIASES; i++)
 		if (streq(schema_aliases[i].key, key->text))
 			return put_alias(x, &schema_aliases[i], key, value, at);

@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine/layers.h"
 #include "policy/allow.h"
 #include "policy/merge.h"
 #include "policy/toolchain.h"
@@ -92,6 +93,19 @@ static bool number_loosens(enum opt o, const char *was, const char *now)
 	return b == 0 || b > a;
 }
 
+/* With no list everything must hold that is asked for; a first list that leaves
+ * something out is less than that. */
+static bool requires_less(const struct brig_spec *in_force, char **now)
+{
+	unsigned bits = 0;
+
+	if (!now || request_has(in_force, OPT_REQUIRE))
+		return false;
+	for (; *now; now++)
+		bits |= LAYER_BIT(layer_by_name(*now, strlen(*now)));
+	return LAYERS_BASE & ~bits;
+}
+
 bool opt_loosens(enum opt o, const struct brig_spec *in_force,
 		 const struct brig_spec *layer, const char **word)
 {
@@ -110,6 +124,8 @@ bool opt_loosens(enum opt o, const struct brig_spec *in_force,
 		return now && place_of(d->words, now[0]) >
 			      (was ? place_of(d->words, was) : 0);
 	case TIGHT_MORE:
+		if (o == OPT_REQUIRE && requires_less(in_force, now))
+			return true;
 		/* they add up; only dropping what is there loosens */
 		for (; now && *now; now++)
 			if (streq(*now, "none")) {
