@@ -192,6 +192,21 @@ static int imply_allow(struct brig_spec *to, const struct brig_spec *layer,
 	return r;
 }
 
+/* Paths are compared once more when they have been opened: a name that lies
+ * below a locked one may be a link that leads out of it. */
+static int lock_one(struct brig_spec *in_force, const struct brig_spec *layer,
+		    enum opt o)
+{
+	bool failed = false;
+
+	if (!layer->lock[o].layer || in_force->lock[o].layer)
+		return 0;
+	if (o == OPT_RO || o == OPT_RW || o == OPT_WORKSPACE)
+		in_force->locked[o] = request_list(in_force, o, &failed);
+	return failed ? -ENOMEM : copy_origin(in_force, &layer->lock[o],
+					      &in_force->lock[o]);
+}
+
 int layer_apply(struct brig_spec *in_force, const struct brig_spec *layer,
 		struct brig_error *err)
 {
@@ -206,8 +221,7 @@ int layer_apply(struct brig_spec *in_force, const struct brig_spec *layer,
 		if (layer->o[i].here)
 			r = apply_one(in_force, layer, (enum opt)i);
 	for (unsigned i = 0; r == 0 && i < OPT__COUNT; i++)
-		if (layer->lock[i].layer && !in_force->lock[i].layer)
-			r = copy_origin(in_force, &layer->lock[i], &in_force->lock[i]);
+		r = lock_one(in_force, layer, (enum opt)i);
 	return r == -ENOMEM ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy",
 				      "merging the layers") : r;
 }

@@ -185,8 +185,10 @@ void brig_spec_free(struct brig_spec *rq)
 {
 	if (!rq)
 		return;
-	for (unsigned i = 0; i < OPT__COUNT; i++)
+	for (unsigned i = 0; i < OPT__COUNT; i++) {
 		request_unset(rq, (enum opt)i);
+		strv_free(rq->locked[i]);
+	}
 	strv_free(rq->texts);
 	strv_free(rq->argv);
 	free(rq);

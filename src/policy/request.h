@@ -35,6 +35,7 @@ struct req_value {
 struct brig_spec {
 	struct req_value o[OPT__COUNT];
 	struct origin lock[OPT__COUNT]; /* .layer NULL: not locked */
+	char **locked[OPT__COUNT]; /* of locked paths: what was in force by then */
 	char **texts; /* what origins point at */
 	char **argv;
 	bool loaded; /* all layers are in it */

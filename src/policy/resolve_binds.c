@@ -232,6 +232,28 @@ static int resolve_masks(const struct brig_spec *rq, struct spec *s,
 	return 0;
 }
 
+int check_locked_path(const struct brig_spec *rq, enum opt o, const char *real,
+		      struct brig_error *err)
+{
+	big_buffer char top[PATH_MAX];
+	char where[300];
+
+	if (!rq->lock[o].layer || !rq->o[o].here)
+		return 0;
+	for (char **l = rq->locked[o]; l && *l; l++) {
+		cleanup_free char *src = NULL, *dst = NULL;
+		if (split_bind(*l, &src, &dst) == 0 && realpath(src, top) &&
+		    path_is_under(real, top))
+			return 0;
+	}
+	origin_text(&rq->lock[o], where, sizeof where);
+	err_set(err, BRIG_E_LOCKED, 0, "policy",
+		"%s: %.200s lies outside of what is locked at %s", opt_table[o].key, real,
+		where);
+	err_fix(err, "leave it out; only the lock's author can open it");
+	return -EPERM;
+}
+
 static int add_binds(const struct brig_spec *rq, enum opt o, bool writable,
 		     struct spec *s, struct brig_error *err)
 {
@@ -242,6 +264,8 @@ static int add_binds(const struct brig_spec *rq, enum opt o, bool writable,
 	for (char **b = rq->o[o].v; r == 0 && b && *b; b++, n++) {
 		request_label(rq, o, n, label, sizeof label);
 		r = add_bind(s, *b, writable, label, err);
+		if (r == 0)
+			r = check_locked_path(rq, o, s->binds[s->n_binds - 1].src, err);
 	}
 	return r;
 }

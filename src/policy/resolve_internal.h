@@ -16,6 +16,11 @@ int bind_identify(struct spec_bind *b);
 bool path_hits_own(const char *path);
 bool path_hits_system(const char *path);
 
+/* Where the kernel says that a path leads to must lie below what the operator has
+ * locked, if he has.  real is canonical.  -EPERM with err. */
+int check_locked_path(const struct brig_spec *rq, enum opt o, const char *real,
+		      struct brig_error *err);
+
 /* One more bind, with its identity taken from the descriptor, which is taken
  * over; dst is copied.  -errno. */
 int bind_add(struct spec *s, int fd, const char *dst);

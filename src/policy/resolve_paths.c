@@ -284,6 +284,8 @@ int resolve_paths(const struct brig_spec *rq, struct spec *s,
 	if (r == 0)
 		r = check_workspace_place(rq, s, err);
 	if (r == 0)
+		r = check_locked_path(rq, OPT_WORKSPACE, s->workspace.src, err);
+	if (r == 0)
 		r = check_workspace_root(rq, s, err);
 	if (r == 0)
 		r = resolve_cwd(rq, s, err);

@@ -215,10 +215,8 @@ def test_lock_binds_profiles_of_the_same_file(who):
     who.brig("config", "check", f).refused(2, "LOCKED", "limits.timeout")
 
 
-LINKS = "a link below a locked path is taken for what it looks like: resolve with RESOLVE_NO_SYMLINKS under a lock"
 
 
-@pytest.mark.xfail(reason=LINKS, strict=True)
 def test_locked_workspace_and_a_link_in_it(who):
     """What a command may leave in the workspace must not lead the next run out of it."""
     who.write(who.base / "victim/project/key", "topsecret\n")
@@ -228,7 +226,6 @@ def test_locked_workspace_and_a_link_in_it(who):
     assert r.code == 125 and "topsecret" not in r.out
 
 
-@pytest.mark.xfail(reason=LINKS, strict=True)
 def test_locked_bind_and_a_link_in_it(who, etc):
     d = who.mkdir(who.base / "data")
     who.write(who.base / "victim/key", "topsecret\n")
