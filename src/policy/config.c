@@ -57,6 +57,15 @@ bool config_name_ok(const char *name)
 	return n > 0 && n <= 64 && !name[n] && name[0] != '.';
 }
 
+/* A key of `sandbox:` one level too high. */
+static bool is_sandbox_key(const char *key)
+{
+	for (unsigned i = 0; i < SCHEMA_ALIASES; i++)
+		if (streq(schema_aliases[i].key, key))
+			return true;
+	return opt_by_key(key) != OPT__COUNT || schema_section(key);
+}
+
 static int bad_key(struct config *c, const struct config_file *f,
 		   const struct ynode *key, const char *path,
 		   const char *(*nth)(unsigned i))
@@ -74,6 +83,8 @@ static int bad_key(struct config *c, const struct config_file *f,
 	}
 	if (best) {
 		snprintf(fix, sizeof fix, "did you mean '%s'?", best);
+	} else if (is_sandbox_key(key->text)) {
+		snprintf(fix, sizeof fix, "put it below 'sandbox:'");
 	} else {
 		int at = snprintf(fix, sizeof fix, "known here:");
 		for (unsigned i = 0; nth(i) && (size_t)at < sizeof fix; i++)

@@ -249,6 +249,9 @@ int section_lock(struct config *c, const struct config_file *f,
 		const char *key = k->kind == YAML_SCALAR ? k->text : "";
 		if (strncmp(key, "sandbox.", 8) == 0)
 			key += 8;
+		for (unsigned a = 0; a < SCHEMA_ALIASES; a++) /* in its other spelling */
+			if (streq(schema_aliases[a].key, key))
+				key = opt_table[schema_aliases[a].opt].key;
 		for (unsigned o = 0; o < OPT__COUNT && *key; o++) {
 			if (!opt_table[o].key || !(streq(key, "all") ||
 						   opt_key_covers(key, (enum opt)o)))
