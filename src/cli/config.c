@@ -335,7 +335,7 @@ static int import_file(const struct import_from *from, const char *path)
 	if (r < 0)
 		snprintf(w.what, sizeof w.what, "%s", strerror(-r));
 	else
-		r = ydoc_parse(in, len, &doc, &w);
+		r = ydoc_parse(in, import_join_escapes(in, len), &doc, &w);
 	if (r == 0)
 		r = from->convert(ydoc_root(doc), &b, &w);
 	text = buf_take(&b, &len);

@@ -300,8 +300,6 @@ int config_read(struct config *c, const char *path, enum layer_rank rank,
 	if (!required && (r == -ENOENT || r == -ENOTDIR) && why.errnum &&
 	    lstat(path, &st) < 0)
 		return 0;
-	/* a directory that is not for us holds no policy of ours either, but a
-	 * file that is there and cannot be read is an error */
 	if (r < 0 && why.code == BRIG_E_OK)
 		why = c->first;
 	if (r < 0 && err)

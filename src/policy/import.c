@@ -206,6 +206,50 @@ static int from_astrbot(const struct ynode *root, struct buf *b, struct ywhere *
 	return 0;
 }
 
+/* The value of a \\uXXXX at p, or 0. */
+static unsigned escape_at(const char *p, const char *end)
+{
+	unsigned v = 0;
+
+	if (end - p < 6 || p[0] != '\\' || p[1] != 'u')
+		return 0;
+	for (int i = 2; i < 6; i++) {
+		char c = p[i];
+		unsigned d = c >= '0' && c <= '9' ? (unsigned)(c - '0') :
+			     c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 :
+			     c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10 : 16;
+		if (d == 16)
+			return 0;
+		v = v << 4 | d;
+	}
+	return v;
+}
+
+size_t import_join_escapes(char *text, size_t len)
+{
+	char *to = text;
+	const char *end = text + len;
+
+	for (const char *p = text; p < end;) {
+		unsigned hi = escape_at(p, end);
+		unsigned lo = hi >= 0xd800 && hi < 0xdc00 ? escape_at(p + 6, end) : 0;
+		if (lo >= 0xdc00 && lo < 0xe000) {
+			unsigned c = 0x10000 + ((hi - 0xd800) << 10) + (lo - 0xdc00);
+			*to++ = (char)(0xf0 | c >> 18);
+			*to++ = (char)(0x80 | (c >> 12 & 0x3f));
+			*to++ = (char)(0x80 | (c >> 6 & 0x3f));
+			*to++ = (char)(0x80 | (c & 0x3f));
+			p += 12;
+		} else if (*p == '\\' && p + 1 < end) {
+			*to++ = *p++; /* whatever is escaped is not looked at again */
+			*to++ = *p++;
+		} else {
+			*to++ = *p++;
+		}
+	}
+	return (size_t)(to - text);
+}
+
 const struct import_from import_table[] = {
 	{ "nanobot", "tools.exec.sandbox, tools.exec.commandWrapper, "
 		     "tools.restrictToWorkspace", from_nanobot },

@@ -14,6 +14,10 @@ struct import_from {
 	int (*convert)(const struct ynode *root, struct buf *out, struct ywhere *where);
 };
 
+/* JSON writes a character outside the first plane as two escapes, which YAML does
+ * not know: they become the character itself, in place.  The new length. */
+size_t import_join_escapes(char *text, size_t len);
+
 /* NULL-terminated by name. */
 extern const struct import_from import_table[];
 

@@ -3,7 +3,7 @@
  * How layers combine.  Single values: the last layer that sets one wins.  Lists
  * that open something (read, write, allow, pass, toolchains ...) are taken whole
  * from the last layer of the files that sets them, so that what is written is
- * what holds; what a run asks for comes on top.  Lists that close something
+ * what holds; repeatable options of a run (--ro, --rw, --allow) come on top.  Lists that close something
  * (mask, protect, require, drop_caps) add up.
  *
  * A layer may lock keys.  From then on a later layer may tighten such a value,

@@ -123,7 +123,7 @@ const struct opt_def opt_table[OPT__COUNT] = {
 		.help = "growth of the workspace; no backend can enforce it yet: refused" },
 
 	[OPT_SECCOMP] = { .name = "seccomp", .metavar = "FILE", .kind = OK_TEXT,
-		.key = "seccomp_profile", .flags = OPTF_PATH, .example = "default",
+		.key = "seccomp_profile", .flags = OPTF_PATH, .def = "default",
 		.help = "system-call profile in Docker's JSON format; 'default' is brig's own" },
 	[OPT_IMAGE] = { .name = "image", .metavar = "I", .kind = OK_TEXT, .key = "image",
 		.example = "agent-tools:latest",

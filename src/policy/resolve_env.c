@@ -170,6 +170,29 @@ static int put_passed(const struct brig_spec *rq, struct spec *s)
 	return r;
 }
 
+static bool passes(const struct brig_spec *rq, const char *name)
+{
+	bool failed, found = false;
+	char **names = request_list(rq, OPT_ENV_PASS, &failed);
+
+	for (char **n = names; n && *n && !found; n++)
+		found = streq(*n, name);
+	strv_free(names);
+	return found;
+}
+
+static int locked(const struct brig_spec *rq, enum opt o, const char *label,
+		  struct brig_error *err)
+{
+	char where[300];
+
+	origin_text(&rq->lock[o], where, sizeof where);
+	err_set(err, BRIG_E_LOCKED, 0, "policy", "%s: %s is locked at %s", label,
+		opt_table[o].key, where);
+	err_fix(err, "leave %s out; only the lock's author can open it", label);
+	return -EPERM;
+}
+
 static int put_asked(const struct brig_spec *rq, struct spec *s,
 		     struct brig_error *err)
 {
@@ -178,6 +201,10 @@ static int put_asked(const struct brig_spec *rq, struct spec *s,
 
 	for (size_t i = 0; rv->v && rv->v[i]; i++) {
 		request_label(rq, OPT_ENV, i, label, sizeof label);
+		/* a name alone passes a value on, as env.pass does */
+		if (rv->at[i].rank == RANK_RUN && !strchr(rv->v[i], '=') &&
+		    rq->lock[OPT_ENV_PASS].layer && !passes(rq, rv->v[i]))
+			return locked(rq, OPT_ENV_PASS, label, err);
 		int r = put_text(s, label, rv->v[i], rv->at[i].rank != RANK_RUN, err);
 		if (r < 0)
 			return r;
@@ -196,13 +223,7 @@ int resolve_env(const struct brig_spec *rq, struct spec *s,
 	r = put_asked(rq, s, err);
 	if (r < 0 || !request_has(rq, OPT_ENV_FD))
 		return r;
-	if (rq->lock[OPT_ENV].layer) {
-		char where[300];
-		origin_text(&rq->lock[OPT_ENV], where, sizeof where);
-		err_set(err, BRIG_E_LOCKED, 0, "policy",
-			"--env-fd: env.set is locked at %s", where);
-		err_fix(err, "leave --env-fd out; only the lock's author can open it");
-		return -EPERM;
-	}
+	if (rq->lock[OPT_ENV].layer)
+		return locked(rq, OPT_ENV, "--env-fd", err);
 	return put_from_fd(s, atoi(request_text(rq, OPT_ENV_FD)), err);
 }

@@ -259,6 +259,9 @@ int section_lock(struct config *c, const struct config_file *f,
 			known = true;
 			if (!out->lock[o].layer)
 				out->lock[o] = here;
+			/* another backend by way of a fallback is another backend */
+			if (o == OPT_BACKEND && !out->lock[OPT_FALLBACK].layer)
+				out->lock[OPT_FALLBACK] = here;
 		}
 		if (known)
 			continue;

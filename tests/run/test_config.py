@@ -1197,3 +1197,30 @@ def test_every_key_has_a_test():
     assert len(keys) > 35
     assert keys - set(KEYS) == set(), "keys of the schema that no test shows the kernel obeying"
     assert set(KEYS) - keys == set(), "tests of keys that are gone"
+
+
+# -- ways around a lock ------------------------------------------------------------
+
+def test_import_reads_characters_as_json_writes_them(who):
+    """json.dumps() writes an emoji as two escapes, which YAML does not know."""
+    ws = who.mkdir(who.home / "w\U0001f600")
+    d = {"tools": {"exec": {"sandbox": "bwrap"}}, "agents": {"defaults": {"workspace": str(ws)}}}
+    text = json.dumps(d)
+    assert "\\ud83d\\ude00" in text
+    who.write(who.base / "in.json", text)
+    r = who.brig("config", "import", "nanobot", who.base / "in.json")
+    assert r.code == 0 and "\U0001f600" in r.out, r
+
+
+def test_a_locked_mode_has_no_other_fallback(who):
+    f = conf(who, "sandbox: {mode: native}\nlock: [mode]\n")
+    who.brig("run", "--config", f, "--fallback", "wrapper", "--wrapper", "sh -c {command}", "--",
+             *who.ran_marker()).refused(125, "LOCKED", "fallback")
+
+
+def test_a_locked_list_of_variables_holds_for_single_ones(who):
+    f = conf(who, "sandbox: {env: {pass: [LANG]}}\nlock: [env.pass]\n")
+    who.brig("run", "--config", f, "--env", "SECRET", "--", *who.ran_marker(), env={"SECRET": "hunter2"}).refused(
+        125, "LOCKED", "env.pass")
+    r = who.brig("run", "--config", f, "--env", "LANG", "--", "sh", "-c", "echo $LANG", env={"LANG": "C"})
+    assert r.code == 0 and r.out == "C\n", r
