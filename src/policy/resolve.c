@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -193,15 +194,6 @@ static int resolve_seccomp(const struct brig_spec *rq, struct spec *s,
 
 static int check_supported(const struct brig_spec *rq, struct brig_error *err)
 {
-	const char *backend = request_text(rq, OPT_BACKEND);
-
-	if (!streq(backend, "native")) {
-		err_set(err, BRIG_E_UNSUPPORTED, 0, "policy",
-			"the %s backend is not available in this version",
-			backend);
-		err_fix(err, "use --backend native");
-		return -EOPNOTSUPP;
-	}
 	if (streq(request_text(rq, OPT_NET), "allow")) {
 		err_set(err, BRIG_E_UNSUPPORTED, 0, "policy",
 			"--net allow is not available in this version");
@@ -220,6 +212,30 @@ static int check_supported(const struct brig_spec *rq, struct brig_error *err)
 		err_fix(err, "name a program: brig run -- true");
 		return -EINVAL;
 	}
+	return 0;
+}
+
+/* Which backend, and what it is told. */
+static int resolve_backend(const struct brig_spec *rq, struct spec *s,
+			   struct brig_error *err)
+{
+	const char *wrapper = request_text(rq, OPT_WRAPPER);
+
+	s->backend = backend_by_name(request_text(rq, OPT_BACKEND));
+	for (char **f = rq->o[OPT_FALLBACK].v; f && *f; f++) {
+		enum backend_id id = backend_by_name(*f);
+		if (id == BACKEND__COUNT || id == BACKEND_NONE ||
+		    s->n_fallback == BACKEND__COUNT) {
+			err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
+				"--fallback: '%.60s' cannot be one", *f);
+			err_fix(err, "list sandboxes: native, landlock, bwrap, docker, "
+				     "wrapper, seatbelt");
+			return -EINVAL;
+		}
+		s->fallback[s->n_fallback++] = id;
+	}
+	if (wrapper && strv_add(&s->wrapper, wrapper) < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "--wrapper");
 	return 0;
 }
 
@@ -242,6 +258,9 @@ static int resolve_all(const struct brig_spec *rq, struct spec *s,
 	if (r < 0)
 		return r;
 	resolve_required(rq, s);
+	r = resolve_backend(rq, s, err);
+	if (r < 0)
+		return r;
 
 	for (size_t i = 0; rq->argv[i]; i++)
 		if (strv_add(&s->argv, rq->argv[i]) < 0)
