@@ -10,6 +10,7 @@
 
 static const struct backend *const table[BACKEND__COUNT] = {
 	[BACKEND_NATIVE] = &backend_native,
+	[BACKEND_NONE] = &backend_none,
 };
 
 const struct backend *backend_get(enum backend_id id)
@@ -75,8 +76,25 @@ static int attempt(const struct spec *s, enum backend_id id, struct brig_result 
 	return r;
 }
 
+/* Running unconfined is never what happens when something else fails. */
+static int check_fallback(const struct spec *s, struct brig_error *err)
+{
+	for (size_t i = 0; i < s->n_fallback; i++)
+		if (s->fallback[i] == BACKEND_NONE) {
+			err_set(err, BRIG_E_BAD_VALUE, 0, "backend",
+				"\"none\" cannot be a fallback");
+			err_fix(err, "list sandboxes only; no sandbox is an explicit "
+				     "choice: --backend none");
+			return -EINVAL;
+		}
+	return 0;
+}
+
 void backend_run(const struct spec *s, struct brig_result *res)
 {
+	res->backend = backend_name(s->backend);
+	if (check_fallback(s, &res->error) < 0)
+		return;
 	if (attempt(s, s->backend, res) == 0)
 		return;
 	for (size_t i = 0; i < s->n_fallback && !res->ran; i++) {

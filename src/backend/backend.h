@@ -49,6 +49,7 @@ enum backend_id backend_by_name(const char *name);
  */
 void backend_run(const struct spec *s, struct brig_result *res);
 
-extern const struct backend backend_native;
+extern const struct backend backend_native, backend_landlock, backend_bwrap,
+	backend_wrapper, backend_seatbelt, backend_none;
 
 #endif
