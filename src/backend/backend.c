@@ -10,6 +10,7 @@
 
 static const struct backend *const table[BACKEND__COUNT] = {
 	[BACKEND_NATIVE] = &backend_native,
+	[BACKEND_LANDLOCK] = &backend_landlock,
 	[BACKEND_NONE] = &backend_none,
 };
 

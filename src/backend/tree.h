@@ -53,15 +53,15 @@ struct tree_job {
 	int (*confine)(const void *arg, struct wire *ready, const char **what,
 		       enum brig_code *code);
 	/* What else the evidence shows, added to or taken from bits. */
-	unsigned (*judge)(const void *arg, const struct evidence *ev, pid_t pid,
-			  unsigned bits);
+	unsigned (*judge)(const void *arg, const struct evidence *ev,
+			  const struct wire *ready, pid_t pid, unsigned bits);
 	/* Before the release, in the supervisor: the last chance to refuse.  May
 	 * be NULL.  -errno with err. */
 	int (*before_release)(const void *arg, struct brig_error *err);
 	/* When every process of the tree is gone.  res is NULL in the keeper of
 	 * a supervisor that was killed; no allocation then.  May be NULL. */
-	void (*settle)(const void *arg, struct brig_result *res);
-	const void *arg;
+	void (*settle)(void *arg, struct brig_result *res);
+	void *arg;
 
 	const struct protect *protect; /* swept at the end; may be NULL */
 };

@@ -82,7 +82,7 @@ static void on_exec_fail(struct tree *t, const struct wire *w)
 }
 
 /* The heart of "fail closed". */
-static void judge_and_release(struct tree *t)
+static void judge_and_release(struct tree *t, const struct wire *ready)
 {
 	const struct tree_job *job = t->job;
 	const struct spec *s = job->spec;
@@ -105,7 +105,7 @@ static void judge_and_release(struct tree *t)
 		ev->nproc = 0;
 	unsigned holds = evidence_layers(ev);
 	if (job->judge)
-		holds = job->judge(job->arg, ev, t->ready_pid, holds);
+		holds = job->judge(job->arg, ev, ready, t->ready_pid, holds);
 	holds &= job->can;
 	/* as in backend_run(): all that was written down, or what it can give */
 	unsigned required = s->require_explicit ? s->required :
@@ -149,7 +149,7 @@ static void on_ready(struct tree *t, const struct wire *w, pid_t from)
 	t->ready_pid = from;
 	t->res->evidence.landlock_abi = w->landlock_abi;
 	t->res->evidence.landlock_canary = w->canary;
-	judge_and_release(t);
+	judge_and_release(t, w);
 }
 
 static void on_control(struct tree *t)
