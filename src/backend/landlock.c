@@ -122,7 +122,7 @@ static int allow_path(struct state *st, const char *path, enum ll_class class,
 		      bool must)
 {
 	struct stat sb;
-	cleanup_close int fd = open(path, O_PATH | O_CLOEXEC);
+	cleanup_close int fd = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
 
 	if (fd < 0 || fstat(fd, &sb) < 0)
 		return must ? -errno : 0;
@@ -190,28 +190,11 @@ static int make_env(struct state *st)
 	for (char **e = s->env; r == 0 && e && *e; e++) {
 		tmp = tmp || strncmp(*e, "TMPDIR=", 7) == 0;
 		r = streq(*e, home) ?
-			    strv_take(&st->env, str_fmt("HOME=%s/home", st->scratch.path)) :
+			    strv_take(&st->env, str_fmt("HOME=%s", st->scratch.path)) :
 			    strv_add(&st->env, *e);
 	}
 	if (r == 0 && !tmp)
-		r = strv_take(&st->env, str_fmt("TMPDIR=%s/tmp", st->scratch.path));
-	return r;
-}
-
-static int make_scratch(struct state *st, struct brig_error *err)
-{
-	const struct spec *s = st->spec;
-	uid_t uid = s->as_root ? s->host_uid : geteuid();
-	gid_t gid = s->as_root ? s->host_gid : getegid();
-	static const char *const dirs[] = { "home", "tmp" };
-	int r = scratch_make(&st->scratch, s->id, uid, gid, err);
-
-	for (size_t i = 0; i < ARRAY_LEN(dirs) && r == 0; i++)
-		if (mkdirat(st->scratch.fd, dirs[i], 0700) < 0 ||
-		    (s->as_root && fchownat(st->scratch.fd, dirs[i], uid, gid,
-					    AT_SYMLINK_NOFOLLOW) < 0))
-			r = err_set(err, BRIG_E_SETUP_FAILED, errno, "temp", "%s",
-				    st->scratch.path);
+		r = strv_take(&st->env, str_fmt("TMPDIR=%s", st->scratch.path));
 	return r;
 }
 
@@ -232,7 +215,8 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	if (r == 0)
 		r = guard_take(&st->guard, &st->plan.protect, s->workspace.fd, err);
 	if (r == 0)
-		r = make_scratch(st, err);
+		r = scratch_make(&st->scratch, s->id, s->as_root ? s->host_uid : geteuid(),
+				 s->as_root ? s->host_gid : getegid(), err);
 	if (r == 0)
 		r = make_ruleset(st, err);
 	if (r < 0)

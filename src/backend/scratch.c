@@ -23,7 +23,7 @@ static int open_parent(char path[PATH_MAX])
 	struct stat st;
 
 	if (run && run[0] == '/' && strlen(run) < PATH_MAX - 80) {
-		int fd = open(run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		int fd = openat(AT_FDCWD, run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
 		    !(st.st_mode & 077) && geteuid() != 0) {
 			snprintf(path, PATH_MAX, "%s", run);
@@ -31,7 +31,7 @@ static int open_parent(char path[PATH_MAX])
 		}
 		fd_close(&fd);
 	}
-	int fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(AT_FDCWD, "/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &st) < 0 ||

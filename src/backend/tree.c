@@ -423,7 +423,7 @@ static void finish(struct tree *t)
 	int *fds[] = { &t->ctl, &t->ctl_child, &t->keep, &t->keep_child, &t->out_read,
 		       &t->err_read, &t->say_read, &t->say_write, &t->stdio[0],
 		       &t->stdio[1], &t->stdio[2], &t->term.pty, &t->term.pty_slave,
-		       &t->keeper_pidfd, &t->command_pidfd, &t->ready_pidfd, &t->sigfd };
+		       &t->keeper_pidfd, &t->ready_pidfd, &t->sigfd };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_close(fds[i]);
 	if (t->old_subreaper == 0)
@@ -447,7 +447,7 @@ void tree_run(const struct tree_job *job, struct brig_result *res)
 		.keep_child = -1, .out_read = -1, .err_read = -1, .say_read = -1,
 		.say_write = -1, .stdio = { -1, -1, -1 },
 		.term = { .pty = -1, .pty_slave = -1 }, .keeper = -1,
-		.keeper_pidfd = -1, .command = -1, .command_pidfd = -1,
+		.keeper_pidfd = -1,
 		.ready_pid = -1, .ready_pidfd = -1, .sigfd = -1, .old_subreaper = -1,
 	};
 	t->t_start = now_ns();

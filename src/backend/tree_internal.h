@@ -14,11 +14,11 @@
 #define KEEPER_DISMISS 'D' /* cleaned up; you may go */
 
 /* keeper → supervisor */
-enum { NOTE_STARTED = 1, NOTE_FAILED, NOTE_ENDED, NOTE_GONE };
+enum { NOTE_FAILED = 1, NOTE_GONE };
 struct keeper_note {
 	uint32_t type;
-	int32_t pid;      /* STARTED: the command's process */
-	int32_t status;   /* ENDED: its wait status; FAILED: errno; GONE: left over */
+	int32_t status;   /* GONE: wait status of what was started; FAILED: errno */
+	int32_t left;     /* GONE: processes that could not be ended */
 	int32_t spare;
 	uint64_t cpu_us;  /* GONE: of the whole tree */
 	uint64_t max_rss_kb;
@@ -41,8 +41,6 @@ struct tree {
 
 	pid_t keeper;
 	int keeper_pidfd;
-	pid_t command; /* the process the keeper started */
-	int command_pidfd;
 	pid_t ready_pid; /* the process that said READY, and its descriptor */
 	int ready_pidfd;
 	int sigfd;

@@ -22,8 +22,9 @@
 
 struct keeper {
 	struct tree *t;
-	pid_t command;
+	pid_t self, command;
 	bool ended, orphaned;
+	int status;
 };
 
 static void tell(const struct keeper *k, const struct keeper_note *n)
@@ -32,39 +33,47 @@ static void tell(const struct keeper *k, const struct keeper_note *n)
 	(void)!send(k->t->keep_child, n, sizeof *n, MSG_NOSIGNAL);
 }
 
-static pid_t start(const struct keeper *k)
+static int child_entry(void *arg)
 {
-	struct tree *t = k->t;
-	struct clone_args args = { .exit_signal = SIGCHLD };
-	pid_t self = getpid();
+	struct keeper *k = arg;
 
-	if (t->cg.clone_fd >= 0) {
-		/* born inside: never a moment outside its limits */
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (unsigned)t->cg.clone_fd;
-	}
+	tree_child_main(k->t, k->self);
+}
+
+/*
+ * Starts the command's process.  As a rule it borrows our memory until it
+ * executes and we stand still meanwhile: nothing is copied.  Born into a version
+ * 2 group it has to be a copy, as there is no C function for that.
+ */
+static pid_t start(struct keeper *k)
+{
+	static char stack[128 * 1024] __attribute__((aligned(64)));
+	struct tree *t = k->t;
+
+	if (t->cg.clone_fd < 0)
+		return clone(child_entry, stack + sizeof stack,
+			     CLONE_VM | CLONE_VFORK | SIGCHLD, k);
+	struct clone_args args = {
+		.flags = CLONE_INTO_CGROUP, /* never a moment outside its limits */
+		.cgroup = (unsigned)t->cg.clone_fd,
+		.exit_signal = SIGCHLD,
+	};
 	pid_t pid = sys_clone3(&args);
-	if (pid < 0 && errno == ENOSYS && !args.flags) {
-		/* an older container's filter */
-		pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-	}
 	if (pid == 0)
-		tree_child_main(t, self);
+		tree_child_main(t, k->self);
 	return pid;
 }
 
 static void note_end(struct keeper *k, int status)
 {
-	const struct keeper_note n = { .type = NOTE_ENDED, .status = status };
-
 	k->ended = true;
-	tell(k, &n);
+	k->status = status;
 }
 
 /* Everybody who has died. */
 static void reap(struct keeper *k)
 {
-	int status;
+	int status = 0;
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0 ||
@@ -81,9 +90,10 @@ static uint64_t micros(const struct timeval *tv)
 /* The end of the tree. */
 static int end_all(struct keeper *k)
 {
-	int status;
+	int status = 0;
 
-	cgroup_kill(&k->t->cg); /* atomic, where there is one */
+	if (!k->ended)
+		cgroup_kill(&k->t->cg); /* atomic, where there is one */
 	if (!k->ended) {
 		/* its status is wanted: the sweep would throw it away */
 		kill(k->command, SIGKILL);
@@ -92,7 +102,10 @@ static int end_all(struct keeper *k)
 				break;
 		note_end(k, status);
 	}
-	return tree_sweep(NULL, 0);
+	int left = tree_sweep(NULL, 0);
+	if (left)
+		cgroup_kill(&k->t->cg); /* the second lock */
+	return left ? tree_sweep(NULL, 0) : 0;
 }
 
 static void close_ends(struct tree *t)
@@ -149,7 +162,7 @@ static bool dismissed(const struct keeper *k)
 
 void keeper_main(struct tree *t, pid_t supervisor)
 {
-	struct keeper k = { .t = t };
+	struct keeper k = { .t = t, .self = getpid() };
 	sigset_t all, chld;
 
 	/* Out of the caller's process group and deaf: what ends the group must
@@ -165,21 +178,24 @@ void keeper_main(struct tree *t, pid_t supervisor)
 	if (sigfd < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || getppid() != supervisor)
 		_exit(1);
+	/* else the child would wait for a word that nobody can send any more */
+	fd_close(&t->ctl);
+	fd_close(&t->keep);
 	k.command = start(&k);
 	if (k.command < 0) {
 		const struct keeper_note n = { .type = NOTE_FAILED, .status = errno };
 		tell(&k, &n);
 		_exit(0);
 	}
+	/* the child, who shared it, had to be looked at */
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	close_ends(t);
-	const struct keeper_note started = { .type = NOTE_STARTED, .pid = k.command };
-	tell(&k, &started);
 	watch(&k, sigfd);
 	int left = end_all(&k);
 	struct rusage ru = { 0 };
 	getrusage(RUSAGE_CHILDREN, &ru);
 	const struct keeper_note gone = {
-		.type = NOTE_GONE, .status = left,
+		.type = NOTE_GONE, .status = k.status, .left = left,
 		.cpu_us = micros(&ru.ru_utime) + micros(&ru.ru_stime),
 		.max_rss_kb = (uint64_t)ru.ru_maxrss,
 	};

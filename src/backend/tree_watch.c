@@ -36,6 +36,9 @@ static void end_tree(struct tree *t)
 	t->ending = true;
 	t->t_ending = now_ns();
 	(void)!send(t->keep, &c, 1, MSG_NOSIGNAL);
+	/* what still waits for its release learns that there will be none */
+	if (!t->released && t->ctl >= 0)
+		shutdown(t->ctl, SHUT_WR);
 }
 
 static void fail(struct tree *t, enum brig_code code, int errnum, const char *phase,
@@ -142,9 +145,8 @@ static void judge_and_release(struct tree *t, const struct wire *ready)
 
 static void on_ready(struct tree *t, const struct wire *w, pid_t from)
 {
-	/* without a gate only the process that the keeper started may say it */
-	if (t->ready_pid > 0 || from <= 0 ||
-	    (!t->job->gate && t->command > 0 && from != t->command))
+	/* Nothing of the command's runs before GO: whoever says it is ours. */
+	if (t->ready_pid > 0 || from <= 0)
 		return;
 	t->ready_pid = from;
 	t->res->evidence.landlock_abi = w->landlock_abi;
@@ -197,21 +199,15 @@ static void on_note(struct tree *t)
 		return;
 	}
 	switch (n.type) {
-	case NOTE_STARTED:
-		t->command = n.pid;
-		t->command_pidfd = sys_pidfd_open(n.pid);
-		break;
 	case NOTE_FAILED:
 		fail(t, BRIG_E_SETUP_FAILED, n.status, "clone", "the command's process");
 		t->tree_gone = true;
 		break;
-	case NOTE_ENDED:
-		t->status = n.status;
-		t->status_known = true;
-		break;
 	case NOTE_GONE:
 		t->tree_gone = true;
-		t->left = n.status;
+		t->status = n.status;
+		t->status_known = true;
+		t->left = n.left;
 		t->res->cpu_ms = (double)n.cpu_us / 1e3;
 		t->res->max_rss_kb = n.max_rss_kb;
 		break;
