@@ -11,6 +11,7 @@
 static const struct backend *const table[BACKEND__COUNT] = {
 	[BACKEND_NATIVE] = &backend_native,
 	[BACKEND_LANDLOCK] = &backend_landlock,
+	[BACKEND_BWRAP] = &backend_bwrap,
 	[BACKEND_NONE] = &backend_none,
 };
 
