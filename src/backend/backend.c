@@ -12,6 +12,7 @@ static const struct backend *const table[BACKEND__COUNT] = {
 	[BACKEND_NATIVE] = &backend_native,
 	[BACKEND_LANDLOCK] = &backend_landlock,
 	[BACKEND_BWRAP] = &backend_bwrap,
+	[BACKEND_WRAPPER] = &backend_wrapper,
 	[BACKEND_NONE] = &backend_none,
 };
 

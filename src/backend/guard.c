@@ -364,3 +364,25 @@ int guard_settle(const struct guard *g, int wsfd, protect_report *report, void *
 	}
 	return bad < 0 ? bad : n;
 }
+
+static void tell(void *arg, const char *path, const char *moved_to)
+{
+	struct brig_result *res = arg;
+
+	if (!res)
+		return;
+	cleanup_free char *fix =
+		moved_to ? str_fmt("it was put back as it was before the run; what the "
+				   "command left is beside it as %s", moved_to) :
+			   strdup("it was put back as it was before the run");
+	result_deny(res, "path", path, "a protected path was changed or removed",
+		    fix ? fix : "", 1);
+}
+
+void guard_report(const struct guard *g, int wsfd, struct brig_result *res)
+{
+	if (guard_settle(g, wsfd, tell, res) < 0 && res)
+		result_deny(res, "path", "protected paths",
+			    "a protected path was changed and could not be put back",
+			    "look at the workspace before using it", 1);
+}

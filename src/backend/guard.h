@@ -8,6 +8,7 @@
 #ifndef BACKEND_GUARD_H
 #define BACKEND_GUARD_H
 
+#include "engine/result.h"
 #include "workspace/protect.h"
 
 struct guard;
@@ -25,6 +26,9 @@ int guard_take(struct guard **out, const struct protect *p, int wsfd,
  * left is now, NULL when nothing was there.  No allocation.  Returns how many,
  * or -errno when one could not be put back (the others still are). */
 int guard_settle(const struct guard *g, int wsfd, protect_report *report, void *arg);
+
+/* The same, with what was found in the result's denials; res may be NULL. */
+void guard_report(const struct guard *g, int wsfd, struct brig_result *res);
 
 void guard_free(struct guard *g);
 

@@ -291,28 +291,11 @@ static unsigned judge(const void *arg, const struct evidence *ev,
 	return bits;
 }
 
-static void tell(void *arg, const char *path, const char *moved_to)
-{
-	struct brig_result *res = arg;
-
-	if (!res)
-		return;
-	cleanup_free char *fix =
-		moved_to ? str_fmt("it was put back as it was before the run; what the "
-				   "command left is beside it as %s", moved_to) :
-			   strdup("it was put back as it was before the run");
-	result_deny(res, "path", path, "a protected path was changed or removed",
-		    fix ? fix : "", 1);
-}
-
 static void settle(void *arg, struct brig_result *res)
 {
 	struct state *st = arg;
 
-	if (guard_settle(st->guard, st->spec->workspace.fd, tell, res) < 0 && res)
-		result_deny(res, "path", "protected paths",
-			    "a protected path was changed and could not be put back",
-			    "look at the workspace before using it", 1);
+	guard_report(st->guard, st->spec->workspace.fd, res);
 	if (scratch_remove(&st->scratch) < 0 && res)
 		result_deny(res, "path", st->scratch.path,
 			    "the private directory could not be removed", "remove it", 1);
