@@ -13,6 +13,7 @@ static const struct backend *const table[BACKEND__COUNT] = {
 	[BACKEND_LANDLOCK] = &backend_landlock,
 	[BACKEND_BWRAP] = &backend_bwrap,
 	[BACKEND_WRAPPER] = &backend_wrapper,
+	[BACKEND_SEATBELT] = &backend_seatbelt,
 	[BACKEND_NONE] = &backend_none,
 };
 
