@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bwrap backend: the system's bubblewrap builds the sandbox, from the same
- * plan; brig's gate is what it executes inside.  The gate waits until the
- * evidence about its own process has been read from outside, then becomes the
- * command.  So a set-up that failed is never taken for the command's exit code,
+ * plan; brig's gate is what it executes inside, as pid 1.  The gate becomes
+ * brig-init, and its child waits until the evidence about it has been read from
+ * outside, then becomes the command.  So a set-up that failed is never taken for the command's exit code,
  * and nothing runs on bubblewrap's word alone.
  */
 #include <errno.h>
@@ -28,13 +28,13 @@
 
 #define CAN ((LAYERS_BASE & ~LAYER_BIT(LAYER_LANDLOCK)) | LAYERS_LIMITS)
 
-/* Made at build time from src/gate. */
-extern const unsigned char brig_gate_image[];
-extern const unsigned brig_gate_image_len;
+/* Made at build time from src/gate and src/init. */
+extern const unsigned char brig_gate_image[], brig_init_image[];
+extern const unsigned brig_gate_image_len, brig_init_image_len;
 
 /* Descriptors the gate finds at the same number in every run: high enough to
  * be out of the way of what is opened one after the other. */
-enum { CTL_AT = 900, STDERR_AT = 901 };
+enum { CTL_AT = 900, STDERR_AT, STATUS_AT, DEATH_AT };
 
 struct state {
 	struct plan plan;
@@ -112,9 +112,12 @@ static int add_number(char ***v, uint64_t n)
 }
 
 /* bwrap --args FD -- GATE …: the words that others may see. */
-static int make_argv(struct state *st, int args_fd, int gate_fd)
+static int make_argv(struct state *st, int args_fd, int gate_fd, int init_fd)
 {
 	const struct spec *s = st->plan.spec;
+	const uint64_t numbers[] = { CTL_AT, STDERR_AT, STATUS_AT, DEATH_AT,
+				     (uint64_t)init_fd, st->nproc, s->pty,
+				     strv_len(st->plan.exec_paths) };
 	char ***v = &st->argv;
 	int r = strv_add(v, "bwrap");
 
@@ -126,16 +129,8 @@ static int make_argv(struct state *st, int args_fd, int gate_fd)
 		r = strv_add(v, "--");
 	if (r == 0)
 		r = strv_take(v, str_fmt("/proc/self/fd/%d", gate_fd));
-	if (r == 0)
-		r = add_number(v, CTL_AT);
-	if (r == 0)
-		r = add_number(v, STDERR_AT);
-	if (r == 0)
-		r = add_number(v, st->nproc);
-	if (r == 0)
-		r = add_number(v, s->pty);
-	if (r == 0)
-		r = add_number(v, strv_len(st->plan.exec_paths));
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(numbers); i++)
+		r = add_number(v, numbers[i]);
 	for (char **p = st->plan.exec_paths; r == 0 && *p; p++)
 		r = strv_add(v, *p);
 	for (char **p = s->argv; r == 0 && *p; p++)
@@ -178,46 +173,18 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	int args_fd = bwrap_data_fd(&st->fds, "brig-args", st->args.data, st->args.len);
 	int gate_fd = bwrap_data_fd(&st->fds, "brig-gate", brig_gate_image,
 				    brig_gate_image_len);
-	if (args_fd < 0 || gate_fd < 0 || make_argv(st, args_fd, gate_fd) < 0)
+	int init_fd = bwrap_data_fd(&st->fds, "brig-init", brig_init_image,
+				    brig_init_image_len);
+	if (args_fd < 0 || gate_fd < 0 || init_fd < 0 ||
+	    make_argv(st, args_fd, gate_fd, init_fd) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
 	return 0;
-}
-
-/* The pid namespace has an init of its own, and it is not the command. */
-static bool has_init(pid_t pid)
-{
-	char path[32];
-	big_buffer char text[4096];
-
-	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-	if (fd_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
-		return false;
-	const char *p = strstr(text, "\nNSpid:");
-	if (!p)
-		return false;
-	p += 7;
-	unsigned outer = 0, inner = 0;
-	char *line = strndup(p, strcspn(p, "\n"));
-	if (!line)
-		return false;
-	char *save = NULL;
-	int n = 0;
-	for (char *w = strtok_r(line, " \t", &save); w; w = strtok_r(NULL, " \t", &save)) {
-		outer = inner;
-		inner = (unsigned)strtoul(w, NULL, 10);
-		n++;
-	}
-	free(line);
-	return n >= 2 && outer > 0 && inner > 1;
 }
 
 static unsigned judge(const void *arg, const struct evidence *ev,
 		      const struct wire *ready, pid_t pid, unsigned bits)
 {
-	(void)arg, (void)ready;
-	if (ev->ns[LAYER_PID] && ev->ns_host[LAYER_PID] &&
-	    ev->ns[LAYER_PID] != ev->ns_host[LAYER_PID] && has_init(pid))
-		bits |= LAYER_BIT(LAYER_PID);
+	(void)arg, (void)ready, (void)pid;
 	/* see the landlock backend: without new privileges the bounding set of
 	 * a namespace without any capability gives nothing */
 	if ((ev->cap_inh | ev->cap_prm | ev->cap_eff | ev->cap_amb) == 0 &&
@@ -232,7 +199,8 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	const struct tree_job job = {
 		.spec = s, .argv = st->argv, .paths = st->paths, .env = st->env,
 		.sandbox = true, .gate = true, .ctl_at = CTL_AT,
-		.stderr_at = STDERR_AT, .keep = st->fds.v, .n_keep = st->fds.n,
+		.stderr_at = STDERR_AT, .status_at = STATUS_AT, .death_at = DEATH_AT,
+		.keep = st->fds.v, .n_keep = st->fds.n,
 		.nproc_inside = true, .wanted = tree_wanted(s), .can = CAN,
 		.judge = judge, .arg = st, .protect = &st->plan.protect,
 	};

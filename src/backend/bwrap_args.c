@@ -292,9 +292,14 @@ static int tree(struct writer *w, struct brig_error *err)
 			}
 			r = op_mask(w, op, err);
 			break;
+		case OP_RO:
+			/* The host's view of the same thing: what is in /proc/sys is
+			 * shown by the reader's namespaces, whoever mounted it. */
+			if (!(op->flags & OPF_IDENTITY) && access(op->dst, F_OK) == 0)
+				words(w, "--ro-bind", op->dst, op->dst, NULL);
+			break;
 		case OP_DEVPTS:
-		case OP_RO:  /* bubblewrap makes /proc/sys and its like read-only itself */
-		case OP_PIN: /* and the protected ones follow */
+		case OP_PIN: /* protected paths follow */
 			break;
 		}
 		if (r < 0)
@@ -324,6 +329,8 @@ static void namespaces(struct writer *w)
 	number(w, s->in_gid);
 	words(w, "--hostname", w->p->hostname, "--die-with-parent", "--cap-drop", "ALL",
 	      NULL);
+	/* the gate is pid 1, and becomes brig's own init */
+	word(w, "--as-pid-1");
 	if (!s->pty)
 		word(w, "--new-session");
 }

@@ -14,7 +14,10 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "workspace/protect_walk.h"
+
+#define RENAME_NOREPLACE_ 1u
 
 enum { BYTES_MAX = 8 << 20, ITEMS_MAX = 4000, DEPTH_MAX = 32 };
 
@@ -33,6 +36,7 @@ struct item {
 };
 
 struct guard {
+	const struct protect *p;
 	struct item *v;
 	size_t n, cap, bytes;
 	char suffix[64];
@@ -154,6 +158,7 @@ int guard_take(struct guard **out, const struct protect *p, int wsfd,
 
 	if (!g)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "protect", "protected paths");
+	g->p = p;
 	memcpy(g->suffix, p->suffix, sizeof g->suffix);
 	for (size_t i = 0; i < p->n; i++) {
 		if (p->v[i].kind != PROTECT_RO)
@@ -310,39 +315,100 @@ static int aside(int dir, const char *name, const char *suffix, char to[NAME_MAX
 	return -EEXIST;
 }
 
+/* The directory that holds a path below the workspace; its name goes to *name. */
+static int open_parent(int wsfd, const char *path, const char **name)
+{
+	big_buffer char parent[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	size_t n = slash ? (size_t)(slash - path) : 0;
+
+	*name = slash ? slash + 1 : path;
+	if (n >= sizeof parent)
+		return -ENAMETOOLONG;
+	if (slash) {
+		memcpy(parent, path, n);
+		parent[n] = '\0';
+		return protect_walk(wsfd, parent, O_RDONLY | O_DIRECTORY);
+	}
+	int dir = protect_open(wsfd, ".", O_RDONLY | O_DIRECTORY);
+	if (dir == -EACCES) {
+		int mode = protect_unlock(wsfd);
+		dir = protect_open(wsfd, ".", O_RDONLY | O_DIRECTORY);
+		if (mode >= 0)
+			protect_chmod(wsfd, (mode_t)mode);
+	}
+	return dir;
+}
+
+/* Where a directory that is held by a descriptor is now, below the workspace;
+ * false when it is gone or elsewhere. */
+static bool where_is(const struct guard *g, int fd, char out[PATH_MAX])
+{
+	char link[40] = "/proc/self/fd/", digits[12];
+	size_t n = sizeof "/proc/self/fd/" - 1, k = 0, root = strlen(g->p->root);
+	struct stat st;
+
+	for (unsigned v = (unsigned)fd; k == 0 || v; v /= 10)
+		digits[k++] = (char)('0' + v % 10);
+	while (k)
+		link[n++] = digits[--k];
+	link[n] = '\0';
+	ssize_t len = readlink(link, out, PATH_MAX - 1);
+	if (len <= 0 || !root || fstat(fd, &st) < 0 || st.st_nlink == 0)
+		return false;
+	out[len] = '\0';
+	if ((size_t)len <= root + 1 || memcmp(out, g->p->root, root) != 0 || out[root] != '/')
+		return false;
+	memmove(out, out + root + 1, (size_t)len - root);
+	return true;
+}
+
+/* A directory on the way to a protected path: native makes it a mount point, so
+ * that it cannot be moved.  Here it is moved back, or made anew. */
+static int settle_pin(const struct guard *g, const struct protect_entry *e, int wsfd)
+{
+	char to[NAME_MAX + 1];
+	big_buffer char now[PATH_MAX];
+	const char *name, *old_name;
+	struct stat st;
+	cleanup_close int dir = open_parent(wsfd, e->path, &name);
+
+	if (dir < 0)
+		return dir;
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (st.st_dev == e->dev && st.st_ino == e->ino)
+			return 0;
+		int r = aside(dir, name, g->suffix, to);
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	if (where_is(g, e->fd, now)) {
+		cleanup_close int from = open_parent(wsfd, now, &old_name);
+		if (from >= 0 && fstatat(from, old_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    st.st_dev == e->dev && st.st_ino == e->ino &&
+		    sys_renameat2(from, old_name, dir, name, RENAME_NOREPLACE_) == 0)
+			return 1;
+	}
+	return mkdirat(dir, name, 0755) < 0 ? -errno : 1;
+}
+
 static int settle_one(const struct guard *g, const struct item *it, int wsfd,
 		      protect_report *report, void *arg)
 {
-	big_buffer char parent[PATH_MAX];
 	char to[NAME_MAX + 1];
-	int dir;
+	const char *name;
+	cleanup_close int dir = open_parent(wsfd, it->path, &name);
 
-	if (it->name > 0 && it->name <= sizeof parent) {
-		memcpy(parent, it->path, it->name - 1);
-		parent[it->name - 1] = '\0';
-		dir = protect_walk(wsfd, parent, O_RDONLY | O_DIRECTORY);
-	} else {
-		dir = protect_open(wsfd, ".", O_RDONLY | O_DIRECTORY);
-		if (dir == -EACCES) {
-			int mode = protect_unlock(wsfd);
-			dir = protect_open(wsfd, ".", O_RDONLY | O_DIRECTORY);
-			if (mode >= 0)
-				protect_chmod(wsfd, (mode_t)mode);
-		}
-	}
 	if (dir < 0)
 		return dir;
-	if (same(dir, it)) {
-		close(dir);
+	if (same(dir, it))
 		return 0;
-	}
-	int r = aside(dir, it->path + it->name, g->suffix, to);
+	int r = aside(dir, name, g->suffix, to);
 	bool moved = r == 0;
 	if (r == -ENOENT)
 		r = 0; /* it was removed */
 	if (r == 0)
 		r = put_back(dir, it);
-	close(dir);
 	if (r < 0)
 		return r;
 	report(arg, it->path, moved ? to : NULL);
@@ -353,6 +419,14 @@ int guard_settle(const struct guard *g, int wsfd, protect_report *report, void *
 {
 	int n = 0, bad = 0;
 
+	for (size_t i = 0; g && i < g->p->n; i++) {
+		const struct protect_entry *e = &g->p->v[i];
+		int r = e->kind == PROTECT_PIN ? settle_pin(g, e, wsfd) : 0;
+		if (r > 0)
+			report(arg, e->path, NULL);
+		else if (r < 0)
+			bad = r;
+	}
 	for (size_t i = 0; g && i < g->n; i += g->v[i].below + 1) {
 		if (!g->v[i].top)
 			continue;

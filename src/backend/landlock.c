@@ -41,6 +41,8 @@ struct state {
 	bool have_plan;
 	struct guard *guard;
 	struct scratch scratch;
+	uid_t uid; /* whose it is */
+	gid_t gid;
 	int abi, ruleset;
 	char **env;
 	struct sock_filter filter[LANDLOCK_FILTER_MAX];
@@ -53,7 +55,7 @@ static void release(void *p)
 
 	if (!st)
 		return;
-	scratch_remove(&st->scratch);
+	scratch_remove(&st->scratch, st->uid);
 	guard_free(st->guard);
 	if (st->have_plan)
 		plan_free(&st->plan);
@@ -173,8 +175,6 @@ static int make_ruleset(struct state *st, struct brig_error *err)
 		r = landlock_allow(st->ruleset, s->binds[i].fd,
 				   s->binds[i].writable ? LL_WRITE : LL_READ,
 				   s->binds[i].is_dir, st->abi);
-	if (r == 0)
-		r = landlock_allow(st->ruleset, st->scratch.fd, LL_WRITE, true, st->abi);
 	return r < 0 ? err_set(err, BRIG_E_LANDLOCK_UNAVAILABLE, -r, "landlock",
 			       "the ruleset") : 0;
 }
@@ -207,6 +207,8 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	*state = st;
 	st->spec = s;
 	st->ruleset = st->scratch.fd = st->scratch.parent = -1;
+	st->uid = s->as_root ? s->host_uid : geteuid();
+	st->gid = s->as_root ? s->host_gid : getegid();
 	int r = plan_build(&st->plan, s, err);
 	if (r < 0)
 		return r;
@@ -215,8 +217,7 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	if (r == 0)
 		r = guard_take(&st->guard, &st->plan.protect, s->workspace.fd, err);
 	if (r == 0)
-		r = scratch_make(&st->scratch, s->id, s->as_root ? s->host_uid : geteuid(),
-				 s->as_root ? s->host_gid : getegid(), err);
+		r = scratch_plan(&st->scratch, s->id, s->nested, err);
 	if (r == 0)
 		r = make_ruleset(st, err);
 	if (r < 0)
@@ -231,6 +232,17 @@ static int load(const struct sock_filter *insns, unsigned short len)
 	const struct sock_fprog prog = { len, (struct sock_filter *)insns };
 
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? -errno : 0;
+}
+
+/* In the keeper, which removes it if nobody else lives to: makes the private
+ * directory and lets the command write there. */
+static int begin(void *arg)
+{
+	struct state *st = arg;
+	int r = scratch_make(&st->scratch, st->uid, st->gid);
+
+	return r < 0 ? r : landlock_allow(st->ruleset, st->scratch.fd, LL_WRITE, true,
+					  st->abi);
 }
 
 /* In the command's process: no allocation, no stdio. */
@@ -296,7 +308,7 @@ static void settle(void *arg, struct brig_result *res)
 	struct state *st = arg;
 
 	guard_report(st->guard, st->spec->workspace.fd, res);
-	if (scratch_remove(&st->scratch) < 0 && res)
+	if (scratch_remove(&st->scratch, st->uid) < 0 && res)
 		result_deny(res, "path", st->scratch.path,
 			    "the private directory could not be removed", "remove it", 1);
 }
@@ -307,7 +319,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	const struct tree_job job = {
 		.spec = s, .argv = s->argv, .paths = st->plan.exec_paths, .env = st->env,
 		.sandbox = true, .wanted = tree_wanted(s), .can = CAN,
-		.confine = confine, .judge = judge, .settle = settle, .arg = st,
+		.begin = begin, .confine = confine, .judge = judge, .settle = settle, .arg = st,
 		.protect = &st->plan.protect,
 	};
 

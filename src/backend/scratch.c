@@ -16,8 +16,11 @@
 #include "base/fd.h"
 #include "workspace/protect_walk.h"
 
+/* How root of the machine looks from inside a user namespace. */
+enum { UNMAPPED = 65534 };
+
 /* A place that is ours alone, or one where the sticky bit keeps others off. */
-static int open_parent(char path[PATH_MAX])
+static int open_parent(char path[PATH_MAX], bool nested)
 {
 	const char *run = getenv("XDG_RUNTIME_DIR");
 	struct stat st;
@@ -36,7 +39,8 @@ static int open_parent(char path[PATH_MAX])
 		return -errno;
 	if (fstat(fd, &st) < 0 ||
 	    ((st.st_mode & 022) && !(st.st_mode & S_ISVTX)) ||
-	    (st.st_uid != 0 && st.st_uid != geteuid())) {
+	    (st.st_uid != 0 && st.st_uid != geteuid() &&
+	     !(nested && st.st_uid == UNMAPPED))) {
 		close(fd);
 		return -EPERM;
 	}
@@ -44,14 +48,12 @@ static int open_parent(char path[PATH_MAX])
 	return fd;
 }
 
-int scratch_make(struct scratch *s, const char *id, uid_t uid, gid_t gid,
-		 struct brig_error *err)
+int scratch_plan(struct scratch *s, const char *id, bool nested, struct brig_error *err)
 {
 	big_buffer char parent[PATH_MAX];
-	struct stat st;
 
 	*s = (struct scratch){ .fd = -1 };
-	s->parent = open_parent(parent);
+	s->parent = open_parent(parent, nested);
 	if (s->parent < 0) {
 		err_set(err, BRIG_E_SETUP_FAILED, -s->parent, "temp", "a private directory");
 		err_fix(err, "set XDG_RUNTIME_DIR to a directory of yours with mode 0700, or "
@@ -60,22 +62,28 @@ int scratch_make(struct scratch *s, const char *id, uid_t uid, gid_t gid,
 	}
 	snprintf(s->name, sizeof s->name, "brig-%s", id);
 	snprintf(s->path, sizeof s->path, "%.4000s/%s", parent, s->name);
+	return 0;
+}
+
+int scratch_make(struct scratch *s, uid_t uid, gid_t gid)
+{
+	struct stat st;
+
 	if (mkdirat(s->parent, s->name, 0700) < 0)
-		goto fail;
+		return -errno;
 	s->fd = openat(s->parent, s->name,
 		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* the sticky bit keeps others from putting theirs in its place */
-	if (s->fd < 0 || fstat(s->fd, &st) < 0 || st.st_uid != geteuid() ||
-	    fchmod(s->fd, 0700) < 0)
-		goto fail;
+	if (s->fd < 0 || fstat(s->fd, &st) < 0)
+		return -errno;
+	if (st.st_uid != geteuid())
+		return -EPERM;
+	if (fchmod(s->fd, 0700) < 0)
+		return -errno;
 	if (geteuid() == 0 && (uid != geteuid() || gid != getegid()) &&
 	    fchown(s->fd, uid, gid) < 0)
-		goto fail;
+		return -errno;
 	return 0;
-fail:
-	err_set(err, BRIG_E_SETUP_FAILED, errno, "temp", "%.300s", s->path);
-	err_fix(err, "make room in its directory, or set XDG_RUNTIME_DIR");
-	return -errno;
 }
 
 struct dirent64 {
@@ -94,12 +102,19 @@ static bool is_dots(const char *n)
 /* Opens a directory below dir, made ours to use first if need be. */
 static int open_dir(int dir, const char *name)
 {
-	int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-	int fd = openat(dir, name, flags);
+	int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(dir, name, O_RDONLY | flags);
 
 	if (fd >= 0 || errno != EACCES)
 		return fd < 0 ? -errno : fd;
-	return protect_open_forced(dir, name, flags);
+	cleanup_close int path = openat(dir, name, O_PATH | flags);
+	if (path < 0)
+		return -errno;
+	int mode = protect_unlock(path);
+	if (mode < 0)
+		return mode;
+	fd = openat(dir, name, O_RDONLY | flags);
+	return fd < 0 ? -errno : fd;
 }
 
 /*
@@ -226,18 +241,37 @@ int scratch_empty(int dir)
 	}
 }
 
-int scratch_remove(struct scratch *s)
+/* Made by somebody else who had the same plan, or left without permissions. */
+static int reopen(const struct scratch *s, uid_t uid)
+{
+	struct stat st;
+	int fd = s->parent < 0 || !s->name[0] ? -ENOENT : open_dir(s->parent, s->name);
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) == 0 && (st.st_uid == uid || st.st_uid == geteuid()))
+		return fd;
+	close(fd);
+	return -EPERM;
+}
+
+int scratch_remove(struct scratch *s, uid_t uid)
 {
 	int r = 0;
 
+	if (s->fd < 0)
+		s->fd = reopen(s, uid);
 	if (s->fd >= 0) {
 		unlock(s->fd);
 		r = scratch_empty(s->fd);
-		fd_close(&s->fd);
+	} else if (s->fd != -ENOENT) {
+		r = s->fd;
 	}
+	fd_close(&s->fd);
 	if (s->name[0] && s->parent >= 0 &&
 	    unlinkat(s->parent, s->name, AT_REMOVEDIR) < 0 && errno != ENOENT && r == 0)
 		r = -errno;
 	fd_close(&s->parent);
+	s->name[0] = '\0';
 	return r;
 }

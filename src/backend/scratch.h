@@ -7,6 +7,7 @@
 #define BACKEND_SCRATCH_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "brig.h"
@@ -17,15 +18,17 @@ struct scratch {
 	char path[PATH_MAX];
 };
 
-/* Makes "brig-ID", mode 0700, below XDG_RUNTIME_DIR or /tmp, for uid and gid.
- * -errno with err. */
-int scratch_make(struct scratch *s, const char *id, uid_t uid, gid_t gid,
-		 struct brig_error *err);
+/* Chooses the place, "brig-ID" below XDG_RUNTIME_DIR or /tmp; makes nothing.
+ * nested: the caller is root of a user namespace only.  -errno with err. */
+int scratch_plan(struct scratch *s, const char *id, bool nested, struct brig_error *err);
 
-/* Removes it with all it holds: directories of any depth and mode, names of
- * any bytes, never through a link.  No allocation; safe to call twice.  0, or
- * -errno when something is left. */
-int scratch_remove(struct scratch *s);
+/* Makes it, mode 0700, for uid and gid.  No allocation.  0 or -errno. */
+int scratch_make(struct scratch *s, uid_t uid, gid_t gid);
+
+/* Removes it with all it holds, whoever of two processes with the same plan made
+ * it: directories of any depth and mode, names of any bytes, never through a
+ * link.  No allocation; safe to call twice.  0, or -errno when something is left. */
+int scratch_remove(struct scratch *s, uid_t uid);
 
 /* The same for any directory: everything below dir (readable directory
  * descriptor), which itself stays. */

@@ -256,8 +256,13 @@ static int make_channels(struct tree *t, struct brig_error *err)
 	/* the kernel tells who sent a message, in our own pid numbers */
 	if (r == 0 && setsockopt(t->ctl, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
 		r = -errno;
-	if (r == 0 && t->job->gate)
+	if (r == 0 && t->job->gate) {
 		r = make_pipe(&t->say_read, &t->say_write);
+		if (r == 0)
+			r = make_pipe(&t->status_read, &t->status_write);
+		if (r == 0)
+			r = make_pipe(&t->death_read, &t->death_write);
+	}
 	if (r == 0 && s->pty) {
 		r = make_terminal(t);
 	} else if (r == 0 && s->capture) {
@@ -316,6 +321,8 @@ static int start(struct tree *t, struct brig_error *err)
 	fd_close(&t->ctl_child);
 	fd_close(&t->keep_child);
 	fd_close(&t->say_write);
+	fd_close(&t->status_write);
+	fd_close(&t->death_read);
 	if (t->stdio[1] == t->stdio[0])
 		t->stdio[1] = t->stdio[2] = -1;
 	for (int i = 0; i < 3; i++)
@@ -421,7 +428,8 @@ static void finish(struct tree *t)
 	if (t->stdio[1] == t->stdio[0])
 		t->stdio[1] = t->stdio[2] = -1;
 	int *fds[] = { &t->ctl, &t->ctl_child, &t->keep, &t->keep_child, &t->out_read,
-		       &t->err_read, &t->say_read, &t->say_write, &t->stdio[0],
+		       &t->err_read, &t->say_read, &t->say_write, &t->status_read,
+		       &t->status_write, &t->death_read, &t->death_write, &t->stdio[0],
 		       &t->stdio[1], &t->stdio[2], &t->term.pty, &t->term.pty_slave,
 		       &t->keeper_pidfd, &t->ready_pidfd, &t->sigfd };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
@@ -445,7 +453,8 @@ void tree_run(const struct tree_job *job, struct brig_result *res)
 	*t = (struct tree){
 		.job = job, .res = res, .ctl = -1, .ctl_child = -1, .keep = -1,
 		.keep_child = -1, .out_read = -1, .err_read = -1, .say_read = -1,
-		.say_write = -1, .stdio = { -1, -1, -1 },
+		.say_write = -1, .status_read = -1, .status_write = -1,
+		.death_read = -1, .death_write = -1, .stdio = { -1, -1, -1 },
 		.term = { .pty = -1, .pty_slave = -1 }, .keeper = -1,
 		.keeper_pidfd = -1,
 		.ready_pid = -1, .ready_pidfd = -1, .sigfd = -1, .old_subreaper = -1,

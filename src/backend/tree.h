@@ -36,9 +36,9 @@ struct tree_job {
 			    no_new_privs, raised priority */
 	bool gate;       /* what is executed is a sandbox's own program: it goes
 			    ahead, and brig's gate inside it says READY */
-	int ctl_at;      /* with gate: the number at which it finds our socket */
-	int stderr_at;   /* with gate: the number at which the gate finds the
-			    command's standard error; 2 is a pipe for messages */
+	/* With gate: the numbers at which it finds our socket, the command's
+	 * standard error (2 is a pipe for messages then), and init's two pipes. */
+	int ctl_at, stderr_at, status_at, death_at;
 	const int *keep; /* more descriptors that survive the execve, or NULL */
 	size_t n_keep;
 	bool nproc_inside; /* the gate sets RLIMIT_NPROC, in a namespace where it
@@ -48,6 +48,9 @@ struct tree_job {
 			    evidence is listed as missing */
 	unsigned can;    /* LAYER_BITs this backend may claim */
 
+	/* In the keeper, before the command's process exists: makes what settle()
+	 * removes.  No allocation.  May be NULL.  -errno. */
+	int (*begin)(void *arg);
 	/* Last steps of the command's process before READY.  No allocation, no
 	 * stdio.  Fills *ready; 0, or -errno with *what and *code. */
 	int (*confine)(const void *arg, struct wire *ready, const char **what,

@@ -245,7 +245,8 @@ static void place_for_gate(const struct tree *t)
 	const struct tree_job *job = t->job;
 
 	if (dup2(t->ctl_child, job->ctl_at) < 0 || dup2(2, job->stderr_at) < 0 ||
-	    dup2(t->say_write, 2) < 0)
+	    dup2(t->status_write, job->status_at) < 0 ||
+	    dup2(t->death_read, job->death_at) < 0 || dup2(t->say_write, 2) < 0)
 		fail(t, BRIG_E_SETUP_FAILED, errno, "stdio", "descriptors of the gate");
 }
 

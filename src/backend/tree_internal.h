@@ -35,6 +35,8 @@ struct tree {
 	int keep, keep_child;   /* SOCK_SEQPACKET, struct keeper_note */
 	int out_read, err_read; /* capture */
 	int say_read, say_write; /* messages of a sandbox program */
+	int status_read, status_write; /* struct init_report of an init inside */
+	int death_read, death_write;   /* its end tells init that we are gone */
 	char **script_argv;     /* sh FILE ARGS…, for files without #! */
 	int stdio[3];           /* become 0, 1, 2; -1 keeps the caller's */
 	struct terminal term;
@@ -45,6 +47,10 @@ struct tree {
 	int ready_pidfd;
 	int sigfd;
 
+	bool init_ready; /* what has to be there before the release */
+	struct wire ready_wire;
+	bool inner_known;       /* init told how the command ended */
+	int inner;
 	bool released, status_known, tree_gone, keeper_gone, ending, settled;
 	int left; /* processes that could not be ended */
 	int status;

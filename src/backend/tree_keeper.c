@@ -112,7 +112,8 @@ static void close_ends(struct tree *t)
 {
 	/* As long as one of these is open here, the end of it goes unnoticed. */
 	int *fds[] = { &t->ctl, &t->ctl_child, &t->keep, &t->out_read, &t->err_read,
-		       &t->say_read, &t->say_write, &t->stdio[0], &t->stdio[1],
+		       &t->say_read, &t->say_write, &t->status_read,
+		       &t->status_write, &t->death_read, &t->death_write, &t->stdio[0], &t->stdio[1],
 		       &t->stdio[2], &t->term.pty, &t->term.pty_slave, &t->sigfd };
 
 	/* one terminal may stand for all three */
@@ -181,10 +182,15 @@ void keeper_main(struct tree *t, pid_t supervisor)
 	/* else the child would wait for a word that nobody can send any more */
 	fd_close(&t->ctl);
 	fd_close(&t->keep);
-	k.command = start(&k);
+	fd_close(&t->death_write);
+	int r = t->job->begin ? t->job->begin(t->job->arg) : 0;
+	k.command = r < 0 ? -1 : start(&k);
 	if (k.command < 0) {
-		const struct keeper_note n = { .type = NOTE_FAILED, .status = errno };
+		const struct keeper_note n = { .type = NOTE_FAILED,
+					       .status = r < 0 ? -r : errno };
 		tell(&k, &n);
+		if (!dismissed(&k))
+			tree_settle(t, NULL);
 		_exit(0);
 	}
 	/* the child, who shared it, had to be looked at */

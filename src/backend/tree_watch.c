@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -85,7 +84,7 @@ static void on_exec_fail(struct tree *t, const struct wire *w)
 }
 
 /* The heart of "fail closed". */
-static void judge_and_release(struct tree *t, const struct wire *ready)
+static void judge_and_release(struct tree *t)
 {
 	const struct tree_job *job = t->job;
 	const struct spec *s = job->spec;
@@ -102,13 +101,14 @@ static void judge_and_release(struct tree *t, const struct wire *ready)
 		return;
 	}
 	t->res->have_evidence = true;
+	ev->init_clean = t->init_ready;
 	ev->cgroup = cgroup_holds(&t->cg, t->ready_pid) ? t->cg.enforced : 0;
 	/* the caller's own limit counts only when it is at least as tight */
 	if (!t->nproc || ev->nproc > t->nproc)
 		ev->nproc = 0;
 	unsigned holds = evidence_layers(ev);
 	if (job->judge)
-		holds = job->judge(job->arg, ev, ready, t->ready_pid, holds);
+		holds = job->judge(job->arg, ev, &t->ready_wire, t->ready_pid, holds);
 	holds &= job->can;
 	/* as in backend_run(): all that was written down, or what it can give */
 	unsigned required = s->require_explicit ? s->required :
@@ -149,9 +149,31 @@ static void on_ready(struct tree *t, const struct wire *w, pid_t from)
 	if (t->ready_pid > 0 || from <= 0)
 		return;
 	t->ready_pid = from;
+	t->ready_wire = *w;
 	t->res->evidence.landlock_abi = w->landlock_abi;
 	t->res->evidence.landlock_canary = w->canary;
-	judge_and_release(t, w);
+}
+
+/* From an init inside: that it is clean and watching, then how it ended. */
+static void on_status(struct tree *t)
+{
+	struct init_report rep;
+	ssize_t n = read(t->status_read, &rep, sizeof rep);
+
+	if (n < 0 && errno == EINTR)
+		return;
+	if (n != (ssize_t)sizeof rep) {
+		fd_close(&t->status_read);
+		return;
+	}
+	if (rep.ready == INIT_NO_FILTER) {
+		fail(t, BRIG_E_SECCOMP_FAILED, EPERM, "init", "init's own filter");
+	} else if (rep.ready) {
+		t->init_ready = true;
+	} else if (t->released && !t->ending) {
+		t->inner = rep.status;
+		t->inner_known = true;
+	}
 }
 
 static void on_control(struct tree *t)
@@ -200,7 +222,8 @@ static void on_note(struct tree *t)
 	}
 	switch (n.type) {
 	case NOTE_FAILED:
-		fail(t, BRIG_E_SETUP_FAILED, n.status, "clone", "the command's process");
+		fail(t, BRIG_E_SETUP_FAILED, n.status, "clone",
+		     "the command's process and its private directory");
 		t->tree_gone = true;
 		break;
 	case NOTE_GONE:
@@ -236,8 +259,8 @@ static void on_signal(struct tree *t)
 	/* to the command's whole process group, as a terminal would do it */
 	int to = t->ready_pidfd;
 	if (sys_pidfd_send_signal(to, sig, PIDFD_SIGNAL_PROCESS_GROUP) < 0 &&
-	    errno == EINVAL)
-		sys_pidfd_send_signal(to, sig, 0); /* before Linux 6.9 */
+	    (errno == EINVAL || errno == ESRCH))
+		sys_pidfd_send_signal(to, sig, 0); /* before Linux 6.9; no leader */
 	if (sig == SIGTSTP && t->term.pty < 0)
 		raise(SIGSTOP);
 }
@@ -326,7 +349,7 @@ static void on_deadline(struct tree *t)
 	}
 }
 
-enum { P_CTL, P_NOTE, P_KEEPER, P_SIG, P_OUT, P_ERR, P_SAY, P_TERM,
+enum { P_CTL, P_NOTE, P_KEEPER, P_SIG, P_OUT, P_ERR, P_SAY, P_STATUS, P_TERM,
        P__N = P_TERM + TERM_POLLS };
 
 static void wait_events(struct tree *t, struct pollfd *p, int timeout)
@@ -338,6 +361,7 @@ static void wait_events(struct tree *t, struct pollfd *p, int timeout)
 	p[P_OUT] = (struct pollfd){ t->out_read, POLLIN, 0 };
 	p[P_ERR] = (struct pollfd){ t->err_read, POLLIN, 0 };
 	p[P_SAY] = (struct pollfd){ t->say_read, POLLIN, 0 };
+	p[P_STATUS] = (struct pollfd){ t->status_read, POLLIN, 0 };
 	terminal_poll(&t->term, p + P_TERM);
 	if (!t->released) /* nothing of the caller's is read before it runs */
 		for (int i = P_TERM; i < P__N; i++)
@@ -362,30 +386,14 @@ static void dispatch(struct tree *t, const struct pollfd *p)
 		drain(&t->err_read, &t->res->err);
 	if (p[P_SAY].revents)
 		on_said(t);
+	if (p[P_STATUS].revents && t->status_read >= 0)
+		on_status(t);
+	if (!t->released && t->ready_pid > 0 && t->res->error.code == BRIG_E_OK &&
+	    !t->ending && (t->init_ready || !t->job->gate))
+		judge_and_release(t);
 	terminal_dispatch(&t->term, p + P_TERM);
 	if (p[P_KEEPER].revents)
 		t->keeper_gone = true;
-}
-
-/* struct pidfd_info of Linux 6.15, which tells how a process that is not our
- * child ended; older kernels answer ENOTTY or leave the bit out. */
-struct exit_info {
-	uint64_t mask, cgroupid;
-	uint32_t pid, tgid, ppid, ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
-	int32_t exit_code;
-};
-#define INFO_EXIT (1ull << 3)
-#define GET_INFO _IOWR(0xff, 11, struct exit_info)
-
-/* A sandbox program tells its command's death by signal as an exit code; the
- * kernel knows better. */
-static void own_status(struct tree *t)
-{
-	struct exit_info info = { .mask = INFO_EXIT };
-
-	if (t->job->gate && t->ready_pidfd >= 0 && !t->ending &&
-	    ioctl(t->ready_pidfd, GET_INFO, &info) == 0 && (info.mask & INFO_EXIT))
-		t->status = info.exit_code;
 }
 
 static void conclude(struct tree *t)
@@ -413,8 +421,12 @@ static void conclude(struct tree *t)
 		res->ran = false;
 		return;
 	}
-	if (t->status_known && res->exit_code < 0)
-		own_status(t);
+	/* a program around the command tells a death by signal as an exit code;
+	 * init knows better */
+	if (t->inner_known) {
+		t->status = t->inner;
+		t->status_known = true;
+	}
 	if (t->status_known && WIFEXITED(t->status))
 		res->exit_code = WEXITSTATUS(t->status);
 	else if (t->status_known && WIFSIGNALED(t->status))
@@ -440,15 +452,20 @@ void tree_watch(struct tree *t)
 		dispatch(t, p);
 	}
 	/* a record may still be in a socket (exec failed, then all ended) */
-	while (t->keeper_gone && !t->tree_gone) {
+	while (!t->tree_gone) {
 		struct pollfd more = { .fd = t->keep, .events = POLLIN };
-		if (poll(&more, 1, 0) <= 0 || (more.revents & (POLLIN | POLLHUP)) == POLLHUP)
+		if (poll(&more, 1, 0) <= 0)
 			break;
 		t->keeper_gone = false;
 		on_note(t);
+		if (t->keeper_gone)
+			break; /* nothing but the end */
 	}
 	if (t->ctl >= 0)
 		on_control(t);
+	struct pollfd last = { .fd = t->status_read, .events = POLLIN };
+	while (t->status_read >= 0 && poll(&last, 1, 0) > 0)
+		on_status(t);
 	drain_rest(t);
 	terminal_end(&t->term);
 	conclude(t);

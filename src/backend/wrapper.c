@@ -24,8 +24,8 @@
 #define NET_WORD "--net=none"
 static const char *const firejail[] = {
 	"firejail", "--quiet", "--noprofile", "--caps.drop=all", "--nonewprivs",
-	"--seccomp", "--private-dev", "--read-only=/", "--read-write={cwd}", NET_WORD,
-	"--", "{argv}", NULL,
+	"--seccomp", "--private-dev", "--ipc-namespace", "--hostname=sandbox",
+	"--read-only=/", "--read-write={cwd}", NET_WORD, "--", "{argv}", NULL,
 };
 static const char *const nsjail[] = {
 	"nsjail", "-Mo", "-Q", "--keep_env", "--time_limit", "0", "--rlimit_as", "inf",

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gate: what brig has another sandbox program execute in place of the
- * command.  By then that program has done all it was asked to; the gate says
- * so, waits until the supervisor has read the evidence about exactly this
- * process, and becomes the command.  No C library, nothing to steal.
+ * command, as pid 1.  By then that program has done all it was asked to.  The
+ * gate forks.  The child says that it is ready, waits until the supervisor has
+ * read the evidence about exactly this process, and becomes the command; the
+ * parent becomes brig-init, so that pid 1 is as clean and as closed as it is in
+ * a sandbox of brig's own.  No C library, nothing to steal.
  *
- * argv: gate CTL_FD STDERR_FD NPROC PTY NPATHS PATH... ARGV...
+ * argv: gate CTL_FD STDERR_FD STATUS_FD DEATH_FD INIT_FD NPROC PTY NPATHS
+ *       PATH... ARGV...
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +23,8 @@
 enum {
 	ENOENT_ = 2, EINTR_ = 4, ENOEXEC_ = 8, ENOTDIR_ = 20,
 	RLIMIT_NPROC_ = 6, CLOEXEC_RANGE = 4, TIOCSPGRP_ = 0x5410,
-	BLOCK = 0, UNBLOCK = 1, SIGTTOU_ = 22,
+	BLOCK = 0, UNBLOCK = 1, SIGTTOU_ = 22, SIGCHLD_ = 17, F_SETFD_ = 2,
+	AT_EMPTY_PATH_ = 0x1000,
 };
 
 void gate_main(long *stack) __attribute__((noreturn, used));
@@ -137,34 +141,44 @@ static void as_script(const char *path, const char **argv, const char **env)
 	argv[0] = first;
 }
 
-void gate_main(long *stack)
-{
-	long argc = stack[0];
-	const char **argv = (const char **)(stack + 1), **env = argv + argc + 1;
+/* Words of the command line, in order. */
+enum { A_CTL = 1, A_STDERR, A_STATUS, A_DEATH, A_INIT, A_NPROC, A_PTY, A_NPATHS,
+       A_PATHS };
 
-	if (argc < 8)
+static void become_init(const char **argv, long ctl, long child) __attribute__((noreturn));
+static void become_init(const char **argv, long ctl, long child)
+{
+	char digits[24], *p = digits + sizeof digits - 1;
+	const char *no_env[] = { 0 };
+
+	*p = '\0';
+	do
+		*--p = (char)('0' + child % 10);
+	while ((child /= 10));
+	const char *args[] = { "brig-init", argv[A_STATUS], argv[A_DEATH], p, 0 };
+	if (SYS3(SYS_fcntl, number(argv[A_STATUS]), F_SETFD_, 0) < 0 ||
+	    SYS3(SYS_fcntl, number(argv[A_DEATH]), F_SETFD_, 0) < 0)
 		die(125);
-	long ctl = number(argv[1]), err = number(argv[2]);
-	long n_paths = number(argv[5]);
-	if (n_paths < 1 || n_paths > argc - 7)
-		die(125);
-	const char **paths = argv + 6, **command = paths + n_paths;
-	/* the one who made all this talks into a pipe of brig's; from here on
-	 * standard error is the command's */
-	long r = SYS3(SYS_dup3, err, 2, 0);
-	if (r < 0)
-		fail(ctl, BRIG_E_SETUP_FAILED, r, "standard error");
-	r = SYS3(SYS_close_range, 3, ~0u, CLOEXEC_RANGE);
-	if (r < 0)
-		fail(ctl, BRIG_E_SETUP_FAILED, r, "close_range");
-	if (number(argv[4]))
-		take_foreground();
-	limit(ctl, (unsigned long)number(argv[3]));
-	wait_for_release(ctl);
+	long r = SYS5(SYS_execveat, number(argv[A_INIT]), "", args, no_env, AT_EMPTY_PATH_);
+	fail(ctl, BRIG_E_SETUP_FAILED, r, "executing init");
+}
+
+static void become_command(const char **argv, const char **env, long ctl, long n_paths)
+	__attribute__((noreturn));
+static void become_command(const char **argv, const char **env, long ctl, long n_paths)
+{
+	const char **paths = argv + A_PATHS, **command = paths + n_paths;
 	long best = ENOENT_;
+
+	if (number(argv[A_PTY]))
+		take_foreground();
+	else
+		SYS0(SYS_setsid);
+	limit(ctl, (unsigned long)number(argv[A_NPROC]));
+	wait_for_release(ctl);
 	for (long i = 0; i < n_paths; i++) {
 		const char *path = paths[i];
-		r = -SYS3(SYS_execve, path, command, env);
+		long r = -SYS3(SYS_execve, path, command, env);
 		if (r == ENOEXEC_)
 			as_script(path, command, env);
 		if (r != ENOENT_ && r != ENOTDIR_)
@@ -173,4 +187,32 @@ void gate_main(long *stack)
 	struct wire w = { .type = WIRE_EXEC_FAIL, .errnum = (int)best };
 	SYS3(SYS_write, ctl, &w, sizeof w);
 	die(best == ENOENT_ ? 127 : 126);
+}
+
+void gate_main(long *stack)
+{
+	long argc = stack[0];
+	const char **argv = (const char **)(stack + 1), **env = argv + argc + 1;
+
+	if (argc < A_PATHS + 2)
+		die(125);
+	long ctl = number(argv[A_CTL]), n_paths = number(argv[A_NPATHS]);
+	if (n_paths < 1 || n_paths > argc - A_PATHS - 1)
+		die(125);
+	/* the one who made all this talks into a pipe of brig's; from here on
+	 * standard error is the command's */
+	long r = SYS3(SYS_dup3, number(argv[A_STDERR]), 2, 0);
+	if (r < 0)
+		fail(ctl, BRIG_E_SETUP_FAILED, r, "standard error");
+	r = SYS3(SYS_close_range, 3, ~0u, CLOEXEC_RANGE);
+	if (r < 0)
+		fail(ctl, BRIG_E_SETUP_FAILED, r, "close_range");
+	if (SYS0(SYS_getpid) != 1)
+		fail(ctl, BRIG_E_NAMESPACE_DENIED, -1, "not pid 1 of a namespace");
+	r = SYS5(SYS_clone, SIGCHLD_, 0, 0, 0, 0);
+	if (r < 0)
+		fail(ctl, BRIG_E_SETUP_FAILED, r, "the command's process");
+	if (r == 0)
+		become_command(argv, env, ctl, n_paths);
+	become_init(argv, ctl, r);
 }
