@@ -97,7 +97,7 @@ static void add_words(struct json *j, char *const *argv)
 
 	jw_key(j, "argv");
 	jw_array(j);
-	for (; argv[i] && i < WORDS_MAX; i++) {
+	for (; i < WORDS_MAX && argv[i]; i++) {
 		size_t n = strlen(argv[i]);
 		cut = cut || n > WORD_MAX;
 		jw_bytes(j, argv[i], n > WORD_MAX ? WORD_MAX : n);

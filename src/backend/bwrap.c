@@ -227,7 +227,6 @@ static void describe(const struct spec *s, const void *state, struct buf *out)
 			value = false;
 			buf_addf(out, " %s ...", shown ? shown : "?");
 			at += strlen(w) + 1;
-			w = st->args.data + at;
 			continue;
 		}
 		buf_addf(out, "%s%s", strncmp(w, "--", 2) == 0 ? "\n  " : " ",

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,15 +96,12 @@ static void word(struct writer *w, const char *s)
 	buf_add(w->out, s, strlen(s) + 1);
 }
 
-static void words(struct writer *w, const char *first, ...)
+static void put_words(struct writer *w, const char *const *v)
 {
-	va_list ap;
-
-	va_start(ap, first);
-	for (const char *s = first; s; s = va_arg(ap, const char *))
-		word(w, s);
-	va_end(ap);
+	for (; *v; v++)
+		word(w, *v);
 }
+#define words(w, ...) put_words(w, (const char *const[]){ __VA_ARGS__, NULL })
 
 static void number(struct writer *w, uint64_t v)
 {
@@ -122,7 +118,7 @@ static void perms(struct writer *w, mode_t mode)
 	if (!w->f->perms)
 		return;
 	snprintf(text, sizeof text, "%04o", (unsigned)mode & 07777);
-	words(w, "--perms", text, NULL);
+	words(w, "--perms", text);
 }
 
 /* A bind by descriptor: what was checked is what is mounted. */
@@ -134,7 +130,7 @@ static void bind_fd(struct writer *w, int fd, const char *dst, bool ro)
 	} else {
 		char path[40];
 		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-		words(w, ro ? "--ro-bind" : "--bind", path, NULL);
+		words(w, ro ? "--ro-bind" : "--bind", path);
 	}
 	word(w, dst);
 	if (bwrap_fds_add(w->fds, fd, false) < 0)
@@ -160,7 +156,7 @@ static void op_bind(struct writer *w, const struct plan_op *op)
 	if (op->bind)
 		bind_fd(w, op->bind->fd, op->dst, op->flags & OPF_RO);
 	else
-		words(w, op->flags & OPF_RO ? "--ro-bind" : "--bind", op->src, op->dst, NULL);
+		words(w, op->flags & OPF_RO ? "--ro-bind" : "--bind", op->src, op->dst);
 }
 
 /* All private trees together may take what was asked for.  Each is a file
@@ -178,7 +174,7 @@ static void op_scratch(struct writer *w, const struct plan_op *op)
 		word(w, "--size");
 		number(w, size & ~4095ull);
 	}
-	words(w, "--tmpfs", op->dst, NULL);
+	words(w, "--tmpfs", op->dst);
 }
 
 /* Where a path inside comes from on the host; false when it is brig's own. */
@@ -222,9 +218,9 @@ static int op_mask(struct writer *w, const struct plan_op *op, struct brig_error
 		return 0; /* a kernel file that this kernel does not have */
 	}
 	if (dir)
-		words(w, "--tmpfs", op->dst, "--remount-ro", op->dst, NULL);
+		words(w, "--tmpfs", op->dst, "--remount-ro", op->dst);
 	else /* a device on a mount without devices: nothing can open it */
-		words(w, "--ro-bind", "/dev/null", op->dst, NULL);
+		words(w, "--ro-bind", "/dev/null", op->dst);
 	return 0;
 }
 
@@ -261,16 +257,16 @@ static int tree(struct writer *w, struct brig_error *err)
 		if (is_dev(op->dst)) {
 			/* bubblewrap's own /dev: the same devices, its own devpts */
 			if (streq(op->dst, "/dev") && op->kind == OP_DIR)
-				words(w, "--dev", "/dev", NULL);
+				words(w, "--dev", "/dev");
 			continue;
 		}
 		switch (op->kind) {
 		case OP_DIR:
 			perms(w, op->mode);
-			words(w, "--dir", op->dst, NULL);
+			words(w, "--dir", op->dst);
 			break;
 		case OP_SYMLINK:
-			words(w, "--symlink", op->text, op->dst, NULL);
+			words(w, "--symlink", op->text, op->dst);
 			break;
 		case OP_FILE:
 			op_file(w, op);
@@ -282,7 +278,7 @@ static int tree(struct writer *w, struct brig_error *err)
 			op_scratch(w, op);
 			break;
 		case OP_PROC:
-			words(w, "--proc", op->dst, NULL);
+			words(w, "--proc", op->dst);
 			break;
 		case OP_MASK:
 			/* masks of the caller's come after what is protected */
@@ -296,7 +292,7 @@ static int tree(struct writer *w, struct brig_error *err)
 			/* The host's view of the same thing: what is in /proc/sys is
 			 * shown by the reader's namespaces, whoever mounted it. */
 			if (!(op->flags & OPF_IDENTITY) && access(op->dst, F_OK) == 0)
-				words(w, "--ro-bind", op->dst, op->dst, NULL);
+				words(w, "--ro-bind", op->dst, op->dst);
 			break;
 		case OP_DEVPTS:
 		case OP_PIN: /* protected paths follow */
@@ -308,7 +304,7 @@ static int tree(struct writer *w, struct brig_error *err)
 	if (!marked)
 		protected_paths(w);
 	/* What bubblewrap makes is writable and without limit; nobody needs that. */
-	words(w, "--remount-ro", "/dev", "--remount-ro", "/", NULL);
+	words(w, "--remount-ro", "/dev", "--remount-ro", "/");
 	return 0;
 }
 
@@ -318,7 +314,7 @@ static void namespaces(struct writer *w)
 
 	/* not --unshare-all, which goes on without what it cannot have */
 	words(w, "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts",
-	      "--unshare-cgroup", NULL);
+	      "--unshare-cgroup");
 	if (s->net == NET_NONE)
 		word(w, "--unshare-net");
 	if (w->f->disable_userns)
@@ -327,8 +323,7 @@ static void namespaces(struct writer *w)
 	number(w, s->in_uid);
 	word(w, "--gid");
 	number(w, s->in_gid);
-	words(w, "--hostname", w->p->hostname, "--die-with-parent", "--cap-drop", "ALL",
-	      NULL);
+	words(w, "--hostname", w->p->hostname, "--die-with-parent", "--cap-drop", "ALL");
 	/* the gate is pid 1, and becomes brig's own init */
 	word(w, "--as-pid-1");
 	if (!s->pty)
@@ -397,7 +392,7 @@ int bwrap_args(struct buf *out, struct bwrap_fds *fds, const struct plan *p,
 	if (r < 0)
 		return r;
 	environment(&w);
-	words(&w, "--chdir", p->cwd, NULL);
+	words(&w, "--chdir", p->cwd);
 	if (w.failed || !buf_ok(out))
 		return err_set(err, BRIG_E_NO_MEMORY, w.failed ? -w.failed : ENOMEM,
 			       "prepare", "bubblewrap's arguments");

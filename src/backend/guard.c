@@ -165,7 +165,7 @@ int guard_take(struct guard **out, const struct protect *p, int wsfd,
 			continue;
 		size_t at = g->n;
 		int r = take(g, wsfd, p->v[i].path, 0);
-		if (r == 0) {
+		if (r == 0 && g->v) {
 			g->v[at].top = true;
 			continue;
 		}

@@ -33,7 +33,7 @@ static void put(struct prog *p, unsigned short code, unsigned char jt, unsigned 
 /* the low half of an argument: the kernel takes these as int */
 #define LOAD_ARG(p, i) \
 	put(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, \
-	    (unsigned)(offsetof(struct seccomp_data, args) + 8 * (i)))
+	    (unsigned)offsetof(struct seccomp_data, args) + 8u * (i))
 #define ALLOW(p) put(p, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW)
 #define REFUSE(p, e) put(p, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | (e))
 

@@ -403,11 +403,10 @@ static void conclude(struct tree *t)
 	if (!t->released) {
 		if (res->error.code != BRIG_E_OK)
 			return;
+		/* one line of it is enough, the first */
+		t->said[strcspn(t->said, "\n")] = '\0';
 		cleanup_free char *said = str_printable(t->said);
 		if (said && *said) {
-			if (strlen(said) > 4)
-				for (char *p = strstr(said, "\\x0a"); p; p = strstr(p, "\\x0a"))
-					memcpy(p, p[4] ? "  ; " : "    ", 4);
 			err_set(&res->error, BRIG_E_SETUP_FAILED, 0, "setup", "%.300s", said);
 			diagnose_fix(&res->error);
 		} else {

@@ -109,7 +109,7 @@ int wrapper_expand_list(char *const *tmpl, char *const *argv, const char *cwd,
 	bool have = false;
 	int r = 0;
 
-	for (size_t i = 0; tmpl[i] && r == 0; i++) {
+	for (size_t i = 0; tmpl && tmpl[i] && r == 0; i++) {
 		if (i == 0 && (strchr(tmpl[0], '{') || !tmpl[0][0]))
 			r = bad(err, "its first element must be a program",
 				"begin with the wrapper's name");
@@ -283,9 +283,10 @@ static int check_bare(const char *tmpl, const char *p, struct brig_error *err)
 		return bad(err, "it uses a here-document", "use a list, or a script file");
 	if (*p == '#' && word_start)
 		return bad(err, "it has a comment", "leave the comment out");
-	if (*p == '\\' && (!p[1] || p[1] == '{'))
-		return bad(err, "a backslash stands before a placeholder or at the end",
-			   "leave the backslash out");
+	/* an escaped blank or newline is none: what follows would be glued on */
+	if (*p == '\\' && (!p[1] || p[1] == '{' || is_blank(p[1])))
+		return bad(err, "a backslash stands before a placeholder, a blank or the end",
+			   "leave the backslash out, or use quotes");
 	return 0;
 }
 

@@ -70,7 +70,7 @@ static void fail(long ctl, enum brig_code code, long errnum, const char *what)
 
 	for (size_t i = 0; i < sizeof phase; i++)
 		w.phase[i] = phase[i];
-	for (size_t i = 0; what[i] && i < sizeof w.what - 1; i++)
+	for (size_t i = 0; i < sizeof w.what - 1 && what[i]; i++)
 		w.what[i] = what[i];
 	SYS3(SYS_write, ctl, &w, sizeof w);
 	die(125);
@@ -94,7 +94,7 @@ static void limit(long ctl, unsigned long nproc)
 {
 	struct {
 		uint64_t cur, max;
-	} lim, old;
+	} lim, old = { 0, 0 };
 
 	if (!nproc)
 		return;

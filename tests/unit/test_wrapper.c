@@ -165,7 +165,7 @@ static void test_refused_texts(void **state)
 		"cat <<E\n{command}\nE", "true # {command}", "echo \\{command}",
 		"sh -c \"echo '{command}'\"", "sh -c 'echo \"{command}\"'", "sh -c 'a{command}'",
 		"sh -c '$X {command}'", "sh -c 'cd {cwd}; ls' {command}", "{command} \\",
-		"echo $'{command}'", "${cwd} {command}",
+		"echo $'{command}'", "${cwd} {command}", "x\\\n{command}", "x\\ {command}",
 	};
 	char *argv[] = { (char *)"x", NULL };
 
