@@ -259,34 +259,51 @@ static bool same(int dir, const struct item *it)
 	return n >= 0 && (size_t)n == it->len && memcmp(target, it->data, it->len) == 0;
 }
 
+/* By descriptor: a name could be given to another file meanwhile. */
+static int give_owner(int fd, const struct item *it)
+{
+	if (geteuid() != 0)
+		return 0;
+	return fchownat(fd, "", it->uid, it->gid, AT_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+static int put_back_link(int dir, const struct item *it)
+{
+	const char *name = it->path + it->name;
+	struct stat st;
+
+	if (symlinkat(it->data, dir, name) < 0)
+		return -errno;
+	cleanup_close int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISLNK(st.st_mode) ? give_owner(fd, it) : -EAGAIN;
+}
+
 static int put_back(int dir, const struct item *it)
 {
 	const char *name = it->path + it->name;
-	int fd = -1, r = 0;
+	int r = 0;
 
-	if (S_ISLNK(it->mode)) {
-		r = symlinkat(it->data, dir, name) < 0 ? -errno : 0;
-	} else if (S_ISDIR(it->mode)) {
-		if (mkdirat(dir, name, 0700) < 0)
-			return -errno;
-		fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0)
-			return -errno;
-		for (size_t i = 1; i <= it->below && r == 0; i += it[i].below + 1)
-			r = put_back(fd, &it[i]);
-	} else {
-		fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			    0600);
-		if (fd < 0)
-			return -errno;
+	if (S_ISLNK(it->mode))
+		return put_back_link(dir, it);
+	if (S_ISDIR(it->mode) && mkdirat(dir, name, 0700) < 0)
+		return -errno;
+	cleanup_close int fd =
+		S_ISDIR(it->mode) ?
+			openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) :
+			openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			       0600);
+	if (fd < 0)
+		return -errno;
+	if (S_ISREG(it->mode))
 		r = fd_write_full(fd, it->data, it->len);
-	}
-	if (r == 0 && geteuid() == 0 &&
-	    fchownat(dir, name, it->uid, it->gid, AT_SYMLINK_NOFOLLOW) < 0)
+	for (size_t i = 1; i <= it->below && r == 0; i += it[i].below + 1)
+		r = put_back(fd, &it[i]);
+	if (r == 0)
+		r = give_owner(fd, it);
+	if (r == 0 && fchmod(fd, it->mode & 07777) < 0)
 		r = -errno;
-	if (r == 0 && fd >= 0 && fchmod(fd, it->mode & 07777) < 0)
-		r = -errno;
-	fd_close(&fd);
 	return r;
 }
 

@@ -42,10 +42,8 @@ unsigned tree_wanted(const struct spec *s)
 
 int tree_check_ids(const struct spec *s, const char *backend, struct brig_error *err)
 {
-	if (!s->as_root || s->host_uid != 0) {
-		if (!s->idmapped)
-			return 0;
-	}
+	if (!s->idmapped && !(s->as_root && s->host_uid == 0))
+		return 0;
 	/* Without an id-mapped mount, whoever may write what belongs to root has
 	 * to be root, and that is what a sandbox must not be. */
 	err_set(err, BRIG_E_BAD_WORKSPACE, 0, "ids",
@@ -308,7 +306,6 @@ static int start(struct tree *t, struct brig_error *err)
 	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_set(err, BRIG_E_KERNEL_TOO_OLD, errno, "clone",
 			       "taking over orphans");
-	t->n_spare = tree_children(t->spare, ARRAY_LEN(t->spare));
 	pid_t self = getpid();
 	pid_t pid = fork();
 	if (pid < 0)
@@ -390,7 +387,10 @@ static void take_over(struct tree *t)
 	if (t->tree_gone)
 		return;
 	cgroup_kill(&t->cg);
-	t->left += tree_sweep(t->spare, t->n_spare);
+	/* not yet reaped, it still tells when it began; what the caller had
+	 * before is not ours */
+	uint64_t since = tree_began(t->keeper);
+	t->left += since ? tree_sweep(since) : 1;
 }
 
 static void dismiss_keeper(struct tree *t)

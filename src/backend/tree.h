@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "engine/evidence.h"
@@ -74,14 +75,15 @@ void tree_run(const struct tree_job *job, struct brig_result *res);
 
 /*
  * Ends every descendant of the calling process, which has to be a subreaper,
- * except the children in spare, and reaps them.  Stops all of them first, so
- * that nobody forks while the others die.  No allocation.  Returns how many
- * could not be ended (of another user, or stuck in the kernel).
+ * and reaps them.  Stops all of them first, so that nobody forks while the
+ * others die.  With since, children that began before that time are none of
+ * its business.  No allocation.  Returns how many could not be ended (of another
+ * user, or stuck in the kernel).
  */
-int tree_sweep(const pid_t *spare, size_t n_spare);
+int tree_sweep(uint64_t since);
 
-/* The children of the calling process, at most cap; how many there are. */
-size_t tree_children(pid_t *out, size_t cap);
+/* When a process began, in the kernel's ticks; 0 when it cannot be told. */
+uint64_t tree_began(pid_t pid);
 
 /* Candidates for argv[0] as the plan makes them: along the PATH in env, never
  * the working directory.  0 or -ENOMEM. */

@@ -61,8 +61,6 @@ struct tree {
 	struct sigaction old_chld;
 	bool chld_changed;
 	int old_subreaper;
-	pid_t spare[64]; /* children the caller had before */
-	size_t n_spare;
 };
 
 /* The keeper's process; never returns. */

@@ -102,10 +102,10 @@ static int end_all(struct keeper *k)
 				break;
 		note_end(k, status);
 	}
-	int left = tree_sweep(NULL, 0);
+	int left = tree_sweep(0);
 	if (left)
 		cgroup_kill(&k->t->cg); /* the second lock */
-	return left ? tree_sweep(NULL, 0) : 0;
+	return left ? tree_sweep(0) : 0;
 }
 
 static void close_ends(struct tree *t)

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -124,16 +125,8 @@ static int look(int proc)
 	}
 }
 
-static bool spared(pid_t pid, const pid_t *spare, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (spare[i] == pid)
-			return true;
-	return false;
-}
-
 /* Marks the descendants of the caller; how many of them still move. */
-static size_t mark(const pid_t *spare, size_t n_spare)
+static size_t mark(uint64_t since)
 {
 	pid_t self = getpid();
 	size_t moving = 0;
@@ -142,9 +135,9 @@ static size_t mark(const pid_t *spare, size_t n_spare)
 		more = false;
 		for (size_t i = 0; i < n_table; i++) {
 			struct entry *e = &table[i];
-			if (e->ours || spared(e->pid, spare, n_spare))
+			if (e->ours)
 				continue;
-			bool child = e->ppid == self;
+			bool child = e->ppid == self && e->start >= since;
 			for (size_t k = 0; k < n_table && !child; k++)
 				child = table[k].ours && table[k].pid == e->ppid;
 			if (!child)
@@ -198,9 +191,9 @@ static void nap(long us)
 }
 
 /* Reaps what is dead.  False when there is no child left but the spared. */
-static bool reap(size_t n_spare)
+static bool reap(uint64_t since)
 {
-	if (n_spare == 0) {
+	if (!since) {
 		pid_t p;
 		do
 			p = waitpid(-1, NULL, WNOHANG | __WALL);
@@ -214,27 +207,41 @@ static bool reap(size_t n_spare)
 	return true;
 }
 
-int tree_sweep(const pid_t *spare, size_t n_spare)
+static int open_proc(void)
+{
+	return openat(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Stops all of them, until a whole look finds nobody who still moves.  -errno
+ * without a process table. */
+static int stop_all(int proc, uint64_t since)
+{
+	for (int i = 0; i < STOP_ROUNDS; i++) {
+		int r = look(proc);
+		if (r < 0)
+			return r;
+		if (mark(since) == 0)
+			break;
+		if (signal_all(proc, SIGSTOP, true) > 0)
+			break; /* not ours to stop: kill what can be killed */
+	}
+	return 0;
+}
+
+int tree_sweep(uint64_t since)
 {
 	int left = 0;
 	unsigned waited = 0;
 
 	/* nearly always there is nothing, and no process table need be read */
-	if (n_spare == 0 && !reap(0))
+	if (!since && !reap(0))
 		return 0;
-	cleanup_close int proc = openat(AT_FDCWD, "/proc",
-					O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int proc = open_proc();
 	if (proc < 0)
 		return 1;
 	for (int round = 0; round < END_ROUNDS && waited < STUCK_MS; round++) {
-		for (int i = 0; i < STOP_ROUNDS; i++) {
-			if (look(proc) < 0)
-				return 1;
-			if (mark(spare, n_spare) == 0)
-				break;
-			if (signal_all(proc, SIGSTOP, true) > 0)
-				break; /* not ours to stop: kill what can be killed */
-		}
+		if (stop_all(proc, since) < 0)
+			return 1;
 		left = signal_all(proc, SIGKILL, false);
 		size_t ours = 0;
 		for (size_t i = 0; i < n_table; i++)
@@ -243,35 +250,27 @@ int tree_sweep(const pid_t *spare, size_t n_spare)
 			return 0;
 		/* the dead leave a moment later, and leave their children to us */
 		for (int i = 0; i < 20; i++) {
-			if (!reap(n_spare))
+			if (!reap(since))
 				return 0;
 			nap(i < 10 ? 200 : 5000);
 			waited += i < 10 ? 0 : 5;
-			if (i == 4 && n_spare)
+			if (i == 4 && since)
 				break;
 		}
 	}
 	return left > 0 ? left : 1;
 }
 
-size_t tree_children(pid_t *out, size_t cap)
+uint64_t tree_began(pid_t pid)
 {
-	size_t n = 0;
-	cleanup_close int proc = openat(AT_FDCWD, "/proc",
-					O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char name[12], *p = name + sizeof name - 1;
+	struct entry e;
+	unsigned v = (unsigned)pid;
+	cleanup_close int proc = open_proc();
 
-	/* most callers have none */
-	siginfo_t si = { 0 };
-	if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 &&
-	    errno == ECHILD)
-		return 0;
-	if (proc < 0 || look(proc) < 0)
-		return 0;
-	for (size_t i = 0; i < n_table; i++)
-		if (table[i].ppid == getpid()) {
-			if (n < cap)
-				out[n] = table[i].pid;
-			n++;
-		}
-	return n;
+	*p = '\0';
+	do
+		*--p = (char)('0' + v % 10);
+	while ((v /= 10));
+	return proc >= 0 && read_stat(proc, p, &e) ? e.start : 0;
 }
