@@ -145,8 +145,10 @@ static void op_file(struct writer *w, const struct plan_op *op)
 		w->failed = fd;
 		return;
 	}
+	/* a file in the root itself, which becomes read-only in the end: a mount
+	 * of its own would cost more than all the rest of it */
 	perms(w, op->mode);
-	word(w, "--ro-bind-data");
+	word(w, "--file");
 	number(w, (uint64_t)fd);
 	word(w, op->dst);
 }

@@ -68,10 +68,13 @@ static char **shell_words(const char *p)
 /* The same template with a harmless command: as many words before and after. */
 static void check_text(const char *tmpl, char **argv, const char *cwd)
 {
-	char plain[] = "x", *one[] = { plain, NULL }, *a = NULL, *b = NULL;
+	/* a word that no template and no command has by chance */
+	char plain[] = "\x01stand-in\x02", *one[] = { plain, NULL }, *a = NULL, *b = NULL;
 	struct brig_error err = { 0 };
-	int r = wrapper_expand_text(tmpl, argv, cwd, &a, &err);
 
+	if (strstr(tmpl, plain)) /* not by chance, then: libFuzzer found it */
+		return;
+	int r = wrapper_expand_text(tmpl, argv, cwd, &a, &err);
 	if (r < 0) {
 		if (err.code == BRIG_E_OK || !err.fix[0] || a)
 			abort();
@@ -87,16 +90,16 @@ static void check_text(const char *tmpl, char **argv, const char *cwd)
 		abort();
 	size_t i = 0, k = 0;
 	while (i < na && k < nb) {
-		if (streq(va[i], vb[k])) {
-			i++, k++;
-			continue;
+		if (streq(vb[k], plain)) {
+			for (size_t c = 0; c < n; c++)
+				if (i + c >= na || !streq(va[i + c], argv[c]))
+					abort();
+			i += n;
+		} else {
+			/* the same, or with a directory or a text for another shell
+			 * inside: one word in any case */
+			i++;
 		}
-		/* where they differ, it is the command, the directory, or both in
-		 * a text for another shell */
-		bool command = streq(vb[k], "x") && i + n <= na;
-		for (size_t c = 0; command && c < n; c++)
-			command = streq(va[i + c], argv[c]);
-		i += command ? n : 1;
 		k++;
 	}
 	if (i != na || k != nb)

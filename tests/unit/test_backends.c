@@ -96,7 +96,7 @@ static void test_flags(void **state)
 	assert_true(last > find(v, "--tmpfs", "/tmp") && last > find(v, "--bind-fd", NULL));
 	/* every descriptor that is named is kept open */
 	for (int i = 0; v[i]; i++)
-		if (streq(v[i], "--bind-fd") || streq(v[i], "--ro-bind-data") ||
+		if (streq(v[i], "--bind-fd") || streq(v[i], "--file") ||
 		    streq(v[i], "--seccomp")) {
 			bool known = false;
 			for (size_t k = 0; k < fds.n; k++)
