@@ -494,7 +494,11 @@ static void layers_required(void **state)
 	assert_int_equal(f->s->asked, 0);
 	assert_int_equal(f->s->limits.memory, 0);
 	bad(f, BRIG_E_UNSUPPORTED, "net", "allow");
-	bad(f, BRIG_E_UNSUPPORTED, "backend", "docker");
+	good(f, "backend", "landlock", "fallback", "bwrap");
+	assert_int_equal(f->s->backend, BACKEND_LANDLOCK);
+	assert_int_equal(f->s->n_fallback, 1);
+	bad(f, BRIG_E_BAD_VALUE, "fallback", "none");
+	bad(f, BRIG_E_BAD_VALUE, "fallback", "vmware");
 }
 
 static void limits(void **state)
