@@ -393,6 +393,19 @@ static void take_over(struct tree *t)
 	t->left += since ? tree_sweep(since) : 1;
 }
 
+/* A keeper that was dismissed and had not ended yet: reaped by the next run, or
+ * by init when this process ends.  At most one. */
+static pid_t leaving = -1;
+
+static void reap_leaving(void)
+{
+	if (leaving > 0)
+		while (waitpid(leaving, NULL, 0) < 0 && errno == EINTR)
+			;
+	leaving = -1;
+}
+
+/* It has nothing left to do but to end, which nobody need wait for. */
 static void dismiss_keeper(struct tree *t)
 {
 	const char bye = KEEPER_DISMISS;
@@ -400,8 +413,8 @@ static void dismiss_keeper(struct tree *t)
 	if (t->keeper <= 0)
 		return;
 	(void)!send(t->keep, &bye, 1, MSG_NOSIGNAL);
-	while (waitpid(t->keeper, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (waitpid(t->keeper, NULL, WNOHANG) == 0)
+		leaving = t->keeper;
 }
 
 static void finish(struct tree *t)
@@ -460,6 +473,7 @@ void tree_run(const struct tree_job *job, struct brig_result *res)
 		.ready_pid = -1, .ready_pidfd = -1, .sigfd = -1, .old_subreaper = -1,
 	};
 	t->t_start = now_ns();
+	reap_leaving();
 	sigprocmask(SIG_BLOCK, NULL, &t->old_mask);
 	cgroup_init(&t->cg);
 	capture_init(&res->out, s->limits.max_output);
