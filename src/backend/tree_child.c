@@ -110,9 +110,10 @@ static void drop_bounding_set(const struct tree *t)
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
 			if (errno == EINVAL && cap > 0)
 				break; /* past the last one this kernel knows */
-			/* An ordinary user has no say here; with no_new_privs the
-			 * set gives nothing to anybody. */
-			if (errno == EPERM && geteuid() != 0)
+			/* Ordinary users, and root of a container without this
+			 * capability, have no say here; with no_new_privs the set
+			 * gives nothing to anybody, and the evidence is asked. */
+			if (errno == EPERM)
 				break;
 			fail(t, BRIG_E_CAPS_FAILED, errno, "caps", "bounding set");
 		}
@@ -152,11 +153,15 @@ static void drop_privileges(const struct tree *t)
 		fail(t, BRIG_E_SETUP_FAILED, errno, "stdio", "the priority");
 }
 
-/* After the change of ids, which clears both. */
+/*
+ * After the change of ids, which clears it.  As an ordinary user's the process
+ * is made readable again, so that the supervisor of the same user can look at
+ * it.  Never when root changed its ids: the memory is still the keeper's, which
+ * is root, and whoever may trace this process could write there.
+ */
 static void die_with_keeper(const struct tree *t, pid_t keeper)
 {
-	/* so that the supervisor may read the evidence */
-	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 ||
+	if (prctl(PR_SET_DUMPABLE, !t->job->spec->as_root, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		fail(t, BRIG_E_SETUP_FAILED, errno, "clone", "the death signal");
 	if (getppid() != keeper)
