@@ -8,7 +8,7 @@ build_packages="gcc libc6-dev linux-libc-dev meson ninja-build pkg-config
 # shellcheck disable=SC2089
 test_packages="libcmocka-dev libseccomp-dev clang clang-tidy cppcheck codespell
 	shellcheck strace gdb git procps util-linux iproute2 python3 python3-pytest
-	bubblewrap nodejs perl sqlite3 busybox-static qemu-system-x86 man-db
+	bubblewrap firejail nodejs perl sqlite3 busybox-static qemu-system-x86 man-db
 	systemd dbus uidmap"
 
 want=""

@@ -10,6 +10,11 @@
 
 static const struct backend *const table[BACKEND__COUNT] = {
 	[BACKEND_NATIVE] = &backend_native,
+	[BACKEND_LANDLOCK] = &backend_landlock,
+	[BACKEND_BWRAP] = &backend_bwrap,
+	[BACKEND_WRAPPER] = &backend_wrapper,
+	[BACKEND_SEATBELT] = &backend_seatbelt,
+	[BACKEND_NONE] = &backend_none,
 };
 
 const struct backend *backend_get(enum backend_id id)
@@ -43,6 +48,28 @@ static unsigned required(const struct spec *s, const struct backend *b)
 				     s->required & (b->can | s->asked);
 }
 
+/* What only an image can give.  Asked for elsewhere it is refused, not ignored. */
+static int check_image_only(const struct spec *s, const struct backend *b,
+			    struct brig_error *err)
+{
+	if (b->images)
+		return 0;
+	if (s->add_caps && s->add_caps[0]) {
+		err_set(err, BRIG_E_UNSUPPORTED, 0, "policy",
+			"add_caps: the %s backend gives no capability, ever", b->name);
+		err_fix(err, "leave add_caps out, or use mode: docker");
+		return -EOPNOTSUPP;
+	}
+	if (s->writable_root) {
+		err_set(err, BRIG_E_UNSUPPORTED, 0, "policy",
+			"read_only: false: the %s backend has no root file system of its own "
+			"to write to", b->name);
+		err_fix(err, "name the trees to write in filesystem.write");
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
 static int attempt(const struct spec *s, enum backend_id id, struct brig_result *res)
 {
 	const struct backend *b = backend_get(id);
@@ -66,7 +93,10 @@ static int attempt(const struct spec *s, enum backend_id id, struct brig_result 
 		err_fix(err, "choose another backend, or do not require it");
 		return -EINVAL;
 	}
-	int r = b->prepare(s, &state, err);
+	int r = check_image_only(s, b, err);
+	if (r < 0)
+		return r;
+	r = b->prepare(s, &state, err);
 	if (r == 0) {
 		b->run(s, state, res);
 		r = res->ran || err->code == BRIG_E_OK ? 0 : -EIO;
@@ -75,15 +105,34 @@ static int attempt(const struct spec *s, enum backend_id id, struct brig_result 
 	return r;
 }
 
+/* Running unconfined is never what happens when something else fails. */
+static int check_fallback(const struct spec *s, struct brig_error *err)
+{
+	for (size_t i = 0; i < s->n_fallback; i++)
+		if (s->fallback[i] == BACKEND_NONE) {
+			err_set(err, BRIG_E_BAD_VALUE, 0, "backend",
+				"\"none\" cannot be a fallback");
+			err_fix(err, "list sandboxes only; no sandbox is an explicit "
+				     "choice: --backend none");
+			return -EINVAL;
+		}
+	return 0;
+}
+
 void backend_run(const struct spec *s, struct brig_result *res)
 {
+	res->backend = backend_name(s->backend);
+	if (check_fallback(s, &res->error) < 0)
+		return;
 	if (attempt(s, s->backend, res) == 0)
 		return;
 	for (size_t i = 0; i < s->n_fallback && !res->ran; i++) {
 		struct brig_error first = res->error;
 		res->error = (struct brig_error){ 0 };
 		if (attempt(s, s->fallback[i], res) < 0) {
-			res->error = first; /* the backend that was asked for */
+			/* the backend that was asked for is the one to speak of */
+			res->error = first;
+			res->backend = backend_name(s->backend);
 			continue;
 		}
 		/* never silent: it is a fact about this run */

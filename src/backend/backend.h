@@ -16,6 +16,8 @@ struct backend {
 	const char *name;
 	const char *summary; /* one line for doctor */
 	unsigned can;        /* LAYER_BITs it can give at best */
+	bool images;         /* it starts from an image: capabilities and a writable
+				root can be had */
 
 	/* Really tries, on this machine, what the backend needs, and leaves
 	 * nothing behind.  Returns how many entries were filled in. */
@@ -49,6 +51,7 @@ enum backend_id backend_by_name(const char *name);
  */
 void backend_run(const struct spec *s, struct brig_result *res);
 
-extern const struct backend backend_native;
+extern const struct backend backend_native, backend_landlock, backend_bwrap,
+	backend_wrapper, backend_seatbelt, backend_none;
 
 #endif

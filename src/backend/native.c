@@ -17,18 +17,6 @@ static int check(const struct spec *s, struct brig_error *err)
 		err_fix(err, "use --net none (the default)");
 		return -EOPNOTSUPP;
 	}
-	if (s->add_caps && s->add_caps[0]) {
-		err_set(err, BRIG_E_UNSUPPORTED, 0, "policy",
-			"add_caps: the native backend gives no capability, ever");
-		err_fix(err, "leave add_caps out, or use mode: docker");
-		return -EOPNOTSUPP;
-	}
-	if (s->writable_root) {
-		err_set(err, BRIG_E_UNSUPPORTED, 0, "policy",
-			"read_only: false: the native backend's root is always read-only");
-		err_fix(err, "name the trees to write in filesystem.write");
-		return -EOPNOTSUPP;
-	}
 	return 0;
 }
 

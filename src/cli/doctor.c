@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "api/json.h"
+#include "backend/backend.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -21,15 +22,27 @@ static const char *const state_colour[] = { [PROBE_OK] = "\033[32m",
 					    [PROBE_DEGRADED] = "\033[33m",
 					    [PROBE_FAILED] = "\033[31m" };
 
+struct report {
+	const struct backend *b;
+	struct probe_result probes[PROBE_MAX];
+	int n;
+	unsigned required;
+	unsigned enforced;  /* from the trial's evidence */
+	bool tried;         /* there was a trial */
+	struct brig_result *trial;
+	struct brig_error err;
+	bool ok;
+};
+
 /* The last and strongest probe: a real sandbox, through the whole pipeline. */
-static struct brig_result *trial(const char *require, unsigned *enforced,
-				 struct brig_error *err)
+static void trial(struct report *r, const char *require)
 {
 	static const char *const cmd[] = { "/bin/sh", "-c", ":", NULL };
 	char dir[] = "/tmp/brig-doctor-XXXXXX";
 	struct brig_spec *rq = brig_spec_new();
-	struct brig_result *res = NULL;
+	struct brig_error *err = &r->err;
 
+	r->tried = true;
 	if (rq && mkdtemp(dir)) {
 		/* As root: somebody's directory, so that the trial is about the
 		 * engine; whether root's own can be shown is a probe of its own. */
@@ -37,35 +50,74 @@ static struct brig_result *trial(const char *require, unsigned *enforced,
 			err_set(err, BRIG_E_SETUP_FAILED, errno, "doctor", "%s", dir);
 		if (brig_spec_set(rq, "workspace", dir, err) == 0 &&
 		    brig_spec_set(rq, "json", "", err) == 0 &&
+		    brig_spec_set(rq, "backend", r->b->name, err) == 0 &&
 		    (!require || brig_spec_set(rq, "require", require, err) == 0) &&
 		    brig_spec_set_argv(rq, cmd, err) == 0)
-			brig_run(rq, &res, err);
+			brig_run(rq, &r->trial, err);
 		rmdir(dir);
 	}
 	brig_spec_free(rq);
-	*enforced = res ? res->enforced : 0;
-	return res;
+	r->enforced = r->trial ? r->trial->enforced : 0;
 }
 
-struct report {
-	struct probe_result probes[PROBE_MAX];
-	int n;
-	unsigned required;
-	unsigned enforced;  /* from the trial's evidence */
-	struct brig_result *trial;
-	struct brig_error err;
-	bool ok;
-};
-
-static void examine(struct report *r, const char *require)
+/* Some have no sandbox of their own to try, only what has to be there. */
+static bool has_trial(const struct backend *b)
 {
-	r->n = probe_native(r->probes);
-	r->trial = trial(require, &r->enforced, &r->err);
-	r->ok = r->trial && r->trial->ran && r->trial->exit_code == 0 &&
-		(r->required & ~r->enforced) == 0;
+	return b == &backend_native || b == &backend_landlock || b == &backend_bwrap;
 }
 
-static void print_json(const struct report *r)
+static void examine(struct report *r, const char *require, unsigned required)
+{
+	const struct backend *b = r->b;
+
+	r->required = require ? required : required & b->can;
+	r->n = b->probe(r->probes);
+	if (has_trial(b)) {
+		trial(r, require);
+		r->ok = r->trial && r->trial->ran && r->trial->exit_code == 0 &&
+			(r->required & ~r->enforced) == 0;
+		return;
+	}
+	r->ok = (r->required & ~b->can) == 0;
+	for (int i = 0; i < r->n; i++)
+		r->ok = r->ok && r->probes[i].state != PROBE_FAILED;
+}
+
+static void json_report(struct json *j, const struct report *r)
+{
+	jw_object(j);
+	jw_key(j, "ok");
+	jw_bool(j, r->ok);
+	jw_key(j, "required");
+	json_layers(j, r->required);
+	jw_key(j, "enforced");
+	json_layers(j, r->enforced);
+	jw_key(j, "unmet");
+	json_layers(j, r->required & ~r->enforced);
+	jw_key(j, "probes");
+	jw_array(j);
+	for (int i = 0; i < r->n; i++) {
+		const struct probe_result *p = &r->probes[i];
+		jw_object(j);
+		jw_key(j, "name");
+		jw_string(j, p->name);
+		jw_key(j, "state");
+		jw_string(j, state_word[p->state]);
+		jw_key(j, "detail");
+		jw_string(j, p->detail);
+		jw_key(j, "fix");
+		jw_string(j, p->fix[0] ? p->fix : NULL);
+		jw_key(j, "layers");
+		json_layers(j, p->layers);
+		jw_end_object(j);
+	}
+	jw_end_array(j);
+	jw_key(j, "error");
+	json_error(j, &r->err);
+	jw_end_object(j);
+}
+
+static void print_json(const struct report *all, size_t n, bool ok)
 {
 	struct buf b = { 0 };
 	struct json j;
@@ -75,40 +127,13 @@ static void print_json(const struct report *r)
 	jw_key(&j, "v");
 	jw_int(&j, 1);
 	jw_key(&j, "ok");
-	jw_bool(&j, r->ok);
+	jw_bool(&j, ok);
 	jw_key(&j, "backends");
 	jw_object(&j);
-	jw_key(&j, "native");
-	jw_object(&j);
-	jw_key(&j, "ok");
-	jw_bool(&j, r->ok);
-	jw_key(&j, "required");
-	json_layers(&j, r->required);
-	jw_key(&j, "enforced");
-	json_layers(&j, r->enforced);
-	jw_key(&j, "unmet");
-	json_layers(&j, r->required & ~r->enforced);
-	jw_key(&j, "probes");
-	jw_array(&j);
-	for (int i = 0; i < r->n; i++) {
-		const struct probe_result *p = &r->probes[i];
-		jw_object(&j);
-		jw_key(&j, "name");
-		jw_string(&j, p->name);
-		jw_key(&j, "state");
-		jw_string(&j, state_word[p->state]);
-		jw_key(&j, "detail");
-		jw_string(&j, p->detail);
-		jw_key(&j, "fix");
-		jw_string(&j, p->fix[0] ? p->fix : NULL);
-		jw_key(&j, "layers");
-		json_layers(&j, p->layers);
-		jw_end_object(&j);
+	for (size_t i = 0; i < n; i++) {
+		jw_key(&j, all[i].b->name);
+		json_report(&j, &all[i]);
 	}
-	jw_end_array(&j);
-	jw_key(&j, "error");
-	json_error(&j, &r->err);
-	jw_end_object(&j);
 	jw_end_object(&j);
 	jw_end_object(&j);
 	buf_addc(&b, '\n');
@@ -132,13 +157,12 @@ static void line(bool colour, enum probe_state st, const char *name,
 		       colour ? "\033[0m" : "");
 }
 
-/* Default limits that will be listed in `missing`, not refused. */
+/* What will be listed in `missing`, not refused. */
 static void print_missing(unsigned bits)
 {
 	if (!bits)
 		return;
-	printf("Default limits that are not enforced here (results list them under "
-	       "\"missing\"):");
+	printf("Not enforced here (results list it under \"missing\"):");
 	for (unsigned i = 0; i < LAYER__COUNT; i++)
 		if (bits & LAYER_BIT(i))
 			printf(" %s", layer_name((enum layer)i));
@@ -149,8 +173,8 @@ static void print_text(const struct report *r)
 {
 	bool c = cli_colour(STDOUT_FILENO);
 
-	printf("%sbrig %s, native backend, as uid %u%s\n", c ? "\033[1m" : "",
-	       brig_version(), (unsigned)geteuid(), c ? "\033[0m" : "");
+	printf("%sbrig %s, %s backend, as uid %u%s\n", c ? "\033[1m" : "",
+	       brig_version(), r->b->name, (unsigned)geteuid(), c ? "\033[0m" : "");
 	for (int i = 0; i < r->n; i++)
 		line(c, r->probes[i].state, r->probes[i].name, r->probes[i].detail,
 		     r->probes[i].fix);
@@ -159,14 +183,20 @@ static void print_text(const struct report *r)
 		snprintf(detail, sizeof detail, "built, proven and run in %.1f ms",
 			 (double)r->trial->setup_us / 1000 + r->trial->wall_ms);
 		line(c, PROBE_OK, "a real sandbox", detail, NULL);
-	} else {
+	} else if (r->tried) {
 		line(c, PROBE_FAILED, "a real sandbox", r->err.message, r->err.fix);
 	}
+}
+
+static void print_verdict(const struct report *r)
+{
+	bool c = cli_colour(STDOUT_FILENO);
 	unsigned unmet = r->required & ~r->enforced;
-	if (r->ok && r->trial) {
+	if (r->ok) {
 		printf("\n%sEverything that is required can be enforced here.%s\n",
 		       c ? "\033[32m" : "", c ? "\033[0m" : "");
-		print_missing(r->trial->missing);
+		if (r->trial)
+			print_missing(r->trial->missing);
 		return;
 	}
 	printf("\n%sbrig would refuse to run here.%s Not enforceable:",
@@ -192,6 +222,60 @@ static unsigned required_of(const struct brig_spec *rq)
 	return bits;
 }
 
+/* One line each for the backends that were not asked about. */
+static void print_others(const struct report *all, size_t n, const struct report *chosen)
+{
+	printf("\nOther backends (brig doctor --backend B tells more):\n");
+	for (size_t i = 0; i < n; i++) {
+		const struct report *r = &all[i];
+		if (r == chosen)
+			continue;
+		cleanup_free char *why = str_printable(
+			r->ok ? "" : r->err.message[0] ? r->err.message :
+			r->n ? r->probes[0].detail : "");
+		printf("  %-8s %s%s\n", r->b->name, r->ok ? "" : "not here: ",
+		       r->ok ? r->b->summary : why ? why : "?");
+	}
+}
+
+/* Every backend is looked at; the chosen one decides. */
+static int doctor(const struct brig_spec *rq)
+{
+	enum backend_id want = backend_by_name(request_text(rq, OPT_BACKEND));
+	const char *require = request_text(rq, OPT_REQUIRE);
+	struct report *all = calloc(BACKEND__COUNT, sizeof *all), *chosen = NULL;
+	size_t n = 0;
+
+	if (!all)
+		return EXIT_REFUSED;
+	for (unsigned i = 0; i < BACKEND__COUNT; i++) {
+		const struct backend *b = backend_get((enum backend_id)i);
+		if (!b)
+			continue;
+		struct report *r = &all[n++];
+		r->b = b;
+		if (i == want)
+			chosen = r;
+		examine(r, i == want ? require : NULL,
+			i == want ? required_of(rq) : LAYERS_BASE);
+	}
+	bool ok = chosen && chosen->ok;
+	if (request_flag(rq, OPT_JSON)) {
+		print_json(all, n, ok);
+	} else if (chosen) {
+		print_text(chosen);
+		print_others(all, n, chosen);
+		print_verdict(chosen);
+	} else {
+		fprintf(stderr, "brig doctor: the %s backend is not available in this "
+				"version\n", request_text(rq, OPT_BACKEND));
+	}
+	for (size_t i = 0; i < n; i++)
+		brig_result_free(all[i].trial);
+	free(all);
+	return ok ? 0 : 1;
+}
+
 static int doctor_main(int argc, char **argv)
 {
 	struct brig_spec *rq = brig_spec_new();
@@ -208,19 +292,8 @@ static int doctor_main(int argc, char **argv)
 		fprintf(stderr, "brig doctor: unexpected '%.60s' (brig doctor [--json] "
 				"[--backend B] [--require L,...])\n", shown ? shown : "?");
 		code = EXIT_USAGE;
-	} else if (code == 0 && !streq(request_text(rq, OPT_BACKEND), "native")) {
-		fprintf(stderr, "brig doctor: the %s backend is not available in this "
-				"version\n", request_text(rq, OPT_BACKEND));
-		code = 1;
 	} else if (code == 0) {
-		struct report r = { .required = required_of(rq) };
-		examine(&r, request_text(rq, OPT_REQUIRE));
-		if (request_flag(rq, OPT_JSON))
-			print_json(&r);
-		else
-			print_text(&r);
-		brig_result_free(r.trial);
-		code = r.ok ? 0 : 1;
+		code = doctor(rq);
 	}
 	brig_spec_free(rq);
 	return code;

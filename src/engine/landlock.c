@@ -67,6 +67,7 @@ static const uint64_t class_rights[] = {
 		     FS_TRUNCATE,
 	[LL_DEVICE] = FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE |
 		      FS_IOCTL_DEV,
+	[LL_LOOK] = FS_READ_FILE | FS_READ_DIR,
 	/* own /proc/self/{comm,oom_score_adj,…}; what must not be written is
 	 * mounted read-only */
 	[LL_PROC] = FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE,
@@ -83,21 +84,26 @@ int landlock_abi(void)
 	return r < 0 ? -errno : (int)r;
 }
 
-static int add_rule(int ruleset, const struct plan_rule *rule, uint64_t mask)
+int landlock_allow(int ruleset, int fd, enum ll_class class, bool is_dir, int abi)
+{
+	uint64_t rights = class_rights[class] & fs_mask(abi);
+
+	if (!is_dir)
+		rights &= ~DIR_ONLY;
+	struct path_beneath_attr attr = { .allowed_access = rights,
+					  .parent_fd = fd };
+	return syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0) < 0 ?
+		       -errno : 0;
+}
+
+static int add_rule(int ruleset, const struct plan_rule *rule, int abi)
 {
 	int fd = openat(AT_FDCWD, rule->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	uint64_t rights = class_rights[rule->class] & mask;
-	if (!rule->is_dir)
-		rights &= ~DIR_ONLY;
-	struct path_beneath_attr attr = { .allowed_access = rights,
-					  .parent_fd = fd };
-	long r = syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr,
-			 0);
-	int ret = r < 0 ? -errno : 0;
+	int r = landlock_allow(ruleset, fd, rule->class, rule->is_dir, abi);
 	close(fd);
-	return ret;
+	return r;
 }
 
 int landlock_ruleset(const struct plan_rule *rules, size_t n, int abi,
@@ -119,7 +125,7 @@ int landlock_ruleset(const struct plan_rule *rules, size_t n, int abi,
 	if (fd < 0)
 		return -errno;
 	for (size_t i = 0; i < n; i++) {
-		int r = add_rule(fd, &rules[i], fs_mask(abi));
+		int r = add_rule(fd, &rules[i], abi);
 		if (r < 0) {
 			close(fd);
 			return r;

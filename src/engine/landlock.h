@@ -18,6 +18,10 @@ int landlock_abi(void);
 int landlock_ruleset(const struct plan_rule *rules, size_t n, int abi,
 		     bool deny_tcp);
 
+/* Adds one rule for what an open (O_PATH) descriptor stands for: no name is
+ * looked up again.  0 or -errno.  No allocation. */
+int landlock_allow(int ruleset, int fd, enum ll_class class, bool is_dir, int abi);
+
 /* Applies it to the calling thread, for good.  0 or -errno. */
 int landlock_apply(int ruleset);
 

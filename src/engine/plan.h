@@ -48,7 +48,7 @@ struct plan_op {
 	ino_t ino;
 };
 
-enum ll_class { LL_READ, LL_WRITE, LL_DEVICE, LL_PROC };
+enum ll_class { LL_READ, LL_WRITE, LL_DEVICE, LL_PROC, LL_LOOK };
 
 /* One Landlock rule, by path inside. */
 struct plan_rule {

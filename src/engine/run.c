@@ -291,7 +291,7 @@ static void block_signals(struct run *r)
  * command gets as it is.  A directory there (or a bare path descriptor) would be
  * a way out: names can be looked up from it.
  */
-static int check_stdio(struct brig_error *err)
+int run_check_stdio(struct brig_error *err)
 {
 	static const char *const names[] = { "input", "output", "error" };
 
@@ -315,7 +315,7 @@ static int check_stdio(struct brig_error *err)
 static int prepare(struct run *r, const struct plan *plan, struct brig_error *err)
 {
 	struct launch *l = &r->l;
-	int bad = check_stdio(err);
+	int bad = run_check_stdio(err);
 
 	if (bad < 0)
 		return bad;
@@ -455,7 +455,7 @@ static void finish(struct run *r)
 		       &r->l.status_write, &r->l.death_read, &r->l.death_write,
 		       &r->l.stdio[1], &r->l.stdio[2], &r->init_pidfd,
 		       &r->job_pidfd, &r->listener, &r->out_read, &r->err_read,
-		       &r->pty, &r->pty_slave, &r->sigfd };
+		       &r->term.pty, &r->term.pty_slave, &r->sigfd };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_close(fds[i]);
 	sigprocmask(SIG_SETMASK, &r->old_mask, NULL);
@@ -473,7 +473,7 @@ void engine_run(const struct plan *plan, struct brig_result *res)
 	*r = (struct run){
 		.res = res, .init = -1, .job = -1, .init_pidfd = -1,
 		.job_pidfd = -1, .mntns = -1, .listener = -1, .sigfd = -1, .out_read = -1,
-		.err_read = -1, .pty = -1, .pty_slave = -1,
+		.err_read = -1, .term = { .pty = -1, .pty_slave = -1 },
 		.cust = { .pid = -1 },
 		.l = { .ctl_child = -1, .ctl_supervisor = -1, .status_read = -1,
 		       .status_write = -1, .death_read = -1, .death_write = -1,
@@ -485,6 +485,7 @@ void engine_run(const struct plan *plan, struct brig_result *res)
 	cgroup_init(&r->cg);
 	capture_init(&res->out, plan->spec->limits.max_output);
 	capture_init(&res->err, plan->spec->limits.max_output);
+	r->term.capture = plan->spec->capture ? &res->out : NULL;
 	if (plan->spec->name)
 		res->name = strdup(plan->spec->name);
 	if (prepare(r, plan, &res->error) == 0 && start(r, &res->error) == 0)

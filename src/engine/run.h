@@ -12,4 +12,8 @@
  */
 void engine_run(const struct plan *plan, struct brig_result *res);
 
+/* Refuses standard streams through which names of the host could be looked up.
+ * 0 or -errno with err. */
+int run_check_stdio(struct brig_error *err);
+
 #endif

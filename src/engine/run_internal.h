@@ -4,21 +4,13 @@
 
 #include <signal.h>
 #include <stdint.h>
-#include <termios.h>
 
 #include "engine/custodian.h"
 #include "engine/launch.h"
 #include "engine/result.h"
+#include "engine/terminal.h"
 
 enum { DENY_MAX_CALL = 600 };
-
-/* What was read on one side of the terminal and waits for the other.  As long
- * as it is not empty, nothing more is read: a stuck reader stops the command,
- * never the supervisor, whose deadline must fire whatever happens. */
-struct term_buf {
-	char data[4096]; /* a pipe that polls writable takes this much at once */
-	size_t at, len;
-};
 
 /* One run as the supervisor sees it. */
 struct run {
@@ -36,18 +28,12 @@ struct run {
 	int listener;    /* seccomp notifications */
 	int sigfd;
 	int out_read, err_read; /* capture */
-	int pty;                /* terminal master */
-	int pty_slave;          /* held so that the terminal never hangs up */
-	bool stdin_open;        /* the caller's input still feeds the terminal */
-	struct term_buf to_user, to_pty; /* read, not yet written on */
+	struct terminal term;
 
 	bool job_ready, init_ready, released, status_known, init_gone;
 	int status;      /* wait status of the command */
 	uint64_t t_start, t_release, t_end; /* nanoseconds, monotonic */
 	uint32_t refused[DENY_MAX_CALL];
-	bool tty_saved;
-	int stdin_flags;
-	struct termios tty;
 	sigset_t old_mask;
 	struct sigaction old_chld;
 	bool chld_changed;
@@ -71,14 +57,5 @@ void run_kill(struct run *r);
 /* notify.c: answers one seccomp notification and counts it. */
 void notify_handle(struct run *r);
 void notify_report(struct run *r);
-
-/* terminal.c: raw mode, window size, copying. */
-void terminal_start(struct run *r);
-void terminal_resize(struct run *r);
-void terminal_from_pty(struct run *r);
-void terminal_from_user(struct run *r);
-void terminal_to_user(struct run *r);
-void terminal_to_pty(struct run *r);
-void terminal_end(struct run *r);
 
 #endif

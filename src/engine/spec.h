@@ -78,6 +78,7 @@ struct spec {
 	struct spec_limits limits;
 	unsigned required; /* LAYER_BIT set: absent evidence means 125 */
 	unsigned asked;    /* limits a person asked for (MEMORY, PIDS, CPU bits) */
+	bool tmp_asked;    /* and whether tmp_size is one of them */
 
 	enum backend_id backend;
 	enum backend_id fallback[BACKEND__COUNT]; /* tried in order, only if listed */

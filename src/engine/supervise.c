@@ -136,8 +136,8 @@ static void on_control(struct run *r)
 			on_exec_fail(r, &w);
 		break;
 	case WIRE_PTY:
-		if (r->pty < 0 && !r->job_ready && r->l.spec->pty)
-			r->pty = take_fd(&fd);
+		if (r->term.pty < 0 && !r->job_ready && r->l.spec->pty)
+			r->term.pty = take_fd(&fd);
 		break;
 	case WIRE_READY:
 		if (r->job_ready || from <= 0)
@@ -263,7 +263,7 @@ static void on_signal(struct run *r)
 		return;
 	int sig = (int)si.ssi_signo;
 	if (sig == SIGWINCH) {
-		terminal_resize(r);
+		terminal_resize(&r->term);
 		return;
 	}
 	if (!r->released) {
@@ -276,7 +276,7 @@ static void on_signal(struct run *r)
 	if (sys_pidfd_send_signal(r->job_pidfd, sig, PIDFD_SIGNAL_PROCESS_GROUP) < 0 &&
 	    errno == EINVAL)
 		sys_pidfd_send_signal(r->job_pidfd, sig, 0); /* before Linux 6.9 */
-	if (sig == SIGTSTP && r->pty < 0)
+	if (sig == SIGTSTP && r->term.pty < 0)
 		raise(SIGSTOP);
 }
 
@@ -305,20 +305,7 @@ static void drain_rest(struct run *r)
 		while (*streams[i].fd >= 0 && poll(&p, 1, 0) > 0)
 			drain(streams[i].fd, streams[i].c);
 	}
-	/* The rest of a terminal's output, as far as the reader takes it: one
-	 * that is stuck gets a moment, not for ever. */
-	for (uint64_t until = now_ns() + 500000000u; now_ns() < until;) {
-		struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
-		if (r->to_user.len) {
-			if (poll(&out, 1, 100) > 0)
-				terminal_to_user(r);
-			continue;
-		}
-		struct pollfd p = { .fd = r->pty, .events = POLLIN };
-		if (r->pty < 0 || poll(&p, 1, 0) <= 0)
-			break;
-		terminal_from_pty(r);
-	}
+	terminal_drain(&r->term);
 }
 
 /* How long init has to end everything before it is killed itself. */
@@ -370,8 +357,8 @@ static void on_deadline(struct run *r)
 	}
 }
 
-enum { P_CTL, P_STATUS, P_INIT, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_PTY, P_USER,
-       P_STDOUT, P__N };
+enum { P_CTL, P_STATUS, P_INIT, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_TERM,
+       P__N = P_TERM + TERM_POLLS };
 
 static void wait_events(struct run *r, struct pollfd *p, int timeout)
 {
@@ -385,14 +372,7 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 	p[P_NOTIFY] = (struct pollfd){ r->listener, POLLIN, 0 };
 	p[P_OUT] = (struct pollfd){ r->out_read, POLLIN, 0 };
 	p[P_ERR] = (struct pollfd){ r->err_read, POLLIN, 0 };
-	/* each direction of a terminal: read when empty, write when not */
-	bool pending_user = r->to_user.len > 0, pending_pty = r->to_pty.len > 0;
-	p[P_PTY] = (struct pollfd){ pending_user && !pending_pty ? -1 : r->pty,
-				    (short)((pending_user ? 0 : POLLIN) |
-					    (pending_pty ? POLLOUT : 0)), 0 };
-	p[P_USER] = (struct pollfd){ r->pty >= 0 && r->stdin_open && !pending_pty ?
-					     STDIN_FILENO : -1, POLLIN, 0 };
-	p[P_STDOUT] = (struct pollfd){ pending_user ? STDOUT_FILENO : -1, POLLOUT, 0 };
+	terminal_poll(&r->term, p + P_TERM);
 	if (poll(p, P__N, timeout) < 0)
 		for (int i = 0; i < P__N; i++)
 			p[i].revents = 0;
@@ -416,14 +396,7 @@ static void dispatch(struct run *r, const struct pollfd *p)
 		drain(&r->out_read, &r->res->out);
 	if (p[P_ERR].revents)
 		drain(&r->err_read, &r->res->err);
-	if (p[P_STDOUT].revents)
-		terminal_to_user(r);
-	if ((p[P_PTY].revents & POLLOUT) && r->to_pty.len)
-		terminal_to_pty(r);
-	if ((p[P_PTY].revents & ~POLLOUT) && !r->to_user.len)
-		terminal_from_pty(r);
-	if (p[P_USER].revents && r->pty >= 0)
-		terminal_from_user(r);
+	terminal_dispatch(&r->term, p + P_TERM);
 	if (p[P_INIT].revents)
 		r->init_gone = true;
 }
@@ -469,7 +442,7 @@ void supervise(struct run *r)
 		    r->res->error.code == BRIG_E_OK) {
 			judge_and_release(r);
 			if (r->released)
-				terminal_start(r);
+				terminal_start(&r->term);
 		}
 	}
 	/* a record may still be in the socket (exec failed, then all ended) */
@@ -478,6 +451,6 @@ void supervise(struct run *r)
 	while (r->l.status_read >= 0 && !r->status_known)
 		on_status(r);
 	drain_rest(r);
-	terminal_end(r);
+	terminal_end(&r->term);
 	conclude(r);
 }

@@ -2,45 +2,47 @@
 /* The supervisor's side of a terminal: raw mode, size, copying, restoring. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "engine/run_internal.h"
+#include "engine/terminal.h"
 
-void terminal_start(struct run *r)
+void terminal_start(struct terminal *t)
 {
-	if (tcgetattr(STDIN_FILENO, &r->tty) == 0) {
-		r->tty_saved = true;
-		r->stdin_flags = fcntl(STDIN_FILENO, F_GETFL);
+	if (tcgetattr(STDIN_FILENO, &t->tty) == 0) {
+		t->tty_saved = true;
+		t->stdin_flags = fcntl(STDIN_FILENO, F_GETFL);
 	}
-	if (r->pty < 0)
+	if (t->pty < 0)
 		return;
-	if (r->tty_saved) {
-		struct termios raw = r->tty;
+	if (t->tty_saved) {
+		struct termios raw = t->tty;
 		cfmakeraw(&raw);
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	}
-	r->stdin_open = true;
+	t->stdin_open = true;
 	/* As long as one slave is open the master does not hang up, whatever the
 	 * command closes: it may open its terminal again by name. */
-	r->pty_slave = ioctl(r->pty, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	t->pty_slave = ioctl(t->pty, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	/* a terminal whose command does not read must not block us */
-	fcntl(r->pty, F_SETFL, fcntl(r->pty, F_GETFL) | O_NONBLOCK);
-	terminal_resize(r);
+	fcntl(t->pty, F_SETFL, fcntl(t->pty, F_GETFL) | O_NONBLOCK);
+	terminal_resize(t);
 }
 
-void terminal_resize(struct run *r)
+void terminal_resize(struct terminal *t)
 {
 	struct winsize ws;
 
-	if (r->pty < 0)
+	if (t->pty < 0)
 		return;
 	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &ws) < 0 &&
 	    ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) < 0)
 		ws = (struct winsize){ .ws_row = 24, .ws_col = 80 };
-	ioctl(r->pty, TIOCSWINSZ, &ws);
+	ioctl(t->pty, TIOCSWINSZ, &ws);
 }
 
 /* Reads into an empty buffer.  Bytes, 0 at the end, -1 to try again. */
@@ -67,50 +69,101 @@ static void empty(struct term_buf *b, int fd)
 		b->at = b->len = 0; /* done, or nobody to write to */
 }
 
-void terminal_from_pty(struct run *r)
+static void from_pty(struct terminal *t)
 {
-	ssize_t n = fill(&r->to_user, r->pty);
+	ssize_t n = fill(&t->to_user, t->pty);
 
 	if (n == 0) {
-		fd_close(&r->pty); /* EIO: the last slave closed */
-	} else if (n > 0 && r->l.spec->capture) {
-		capture_add(&r->res->out, r->to_user.data, r->to_user.len);
-		r->to_user.len = 0;
+		fd_close(&t->pty); /* EIO: the last slave closed */
+	} else if (n > 0 && t->capture) {
+		capture_add(t->capture, t->to_user.data, t->to_user.len);
+		t->to_user.len = 0;
 	}
 }
 
-void terminal_to_user(struct run *r)
+static void to_user(struct terminal *t)
 {
-	empty(&r->to_user, STDOUT_FILENO);
+	empty(&t->to_user, STDOUT_FILENO);
 }
 
-void terminal_to_pty(struct run *r)
+static void to_pty(struct terminal *t)
 {
-	empty(&r->to_pty, r->pty);
+	empty(&t->to_pty, t->pty);
 }
 
-void terminal_from_user(struct run *r)
+static void from_user(struct terminal *t)
 {
-	if (fill(&r->to_pty, STDIN_FILENO) != 0)
+	if (fill(&t->to_pty, STDIN_FILENO) != 0)
 		return;
 	/* end of input is typed as the terminal's end-of-file character */
-	r->stdin_open = false;
-	struct termios t;
-	r->to_pty.data[0] = 4;
-	if (tcgetattr(r->pty, &t) == 0 && t.c_cc[VEOF])
-		r->to_pty.data[0] = (char)t.c_cc[VEOF];
-	r->to_pty.at = 0;
-	r->to_pty.len = 1;
+	t->stdin_open = false;
+	struct termios now;
+	t->to_pty.data[0] = 4;
+	if (tcgetattr(t->pty, &now) == 0 && now.c_cc[VEOF])
+		t->to_pty.data[0] = (char)now.c_cc[VEOF];
+	t->to_pty.at = 0;
+	t->to_pty.len = 1;
 }
 
-void terminal_end(struct run *r)
+enum { T_PTY, T_USER, T_STDOUT };
+
+void terminal_poll(const struct terminal *t, struct pollfd p[TERM_POLLS])
+{
+	/* each direction: read when empty, write when not */
+	bool out = t->to_user.len > 0, in = t->to_pty.len > 0;
+
+	p[T_PTY] = (struct pollfd){ out && !in ? -1 : t->pty,
+				    (short)((out ? 0 : POLLIN) | (in ? POLLOUT : 0)),
+				    0 };
+	p[T_USER] = (struct pollfd){ t->pty >= 0 && t->stdin_open && !in ?
+					     STDIN_FILENO : -1, POLLIN, 0 };
+	p[T_STDOUT] = (struct pollfd){ out ? STDOUT_FILENO : -1, POLLOUT, 0 };
+}
+
+void terminal_dispatch(struct terminal *t, const struct pollfd p[TERM_POLLS])
+{
+	if (p[T_STDOUT].revents)
+		to_user(t);
+	if ((p[T_PTY].revents & POLLOUT) && t->to_pty.len)
+		to_pty(t);
+	if ((p[T_PTY].revents & ~POLLOUT) && !t->to_user.len)
+		from_pty(t);
+	if (p[T_USER].revents && t->pty >= 0)
+		from_user(t);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
+}
+
+void terminal_drain(struct terminal *t)
+{
+	for (uint64_t until = now_ms() + 500; now_ms() < until;) {
+		struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+		if (t->to_user.len) {
+			if (poll(&out, 1, 100) > 0)
+				to_user(t);
+			continue;
+		}
+		struct pollfd p = { .fd = t->pty, .events = POLLIN };
+		if (t->pty < 0 || poll(&p, 1, 0) <= 0)
+			break;
+		from_pty(t);
+	}
+}
+
+void terminal_end(struct terminal *t)
 {
 	/* The command may have left the caller's terminal in any state, even
 	 * without a pty of its own: it had it as stdin. */
-	if (!r->tty_saved)
+	if (!t->tty_saved)
 		return;
-	tcsetattr(STDIN_FILENO, TCSANOW, &r->tty);
+	tcsetattr(STDIN_FILENO, TCSANOW, &t->tty);
 	ioctl(STDIN_FILENO, TIOCNXCL);
-	if (r->stdin_flags >= 0)
-		fcntl(STDIN_FILENO, F_SETFL, r->stdin_flags);
+	if (t->stdin_flags >= 0)
+		fcntl(STDIN_FILENO, F_SETFL, t->stdin_flags);
 }

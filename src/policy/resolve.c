@@ -59,6 +59,7 @@ static void resolve_limits(const struct brig_spec *rq, struct spec *s)
 		s->asked |= LAYER_BIT(LAYER_PIDS);
 	if (request_has(rq, OPT_CPUS) && l->cpu_milli)
 		s->asked |= LAYER_BIT(LAYER_CPU);
+	s->tmp_asked = request_has(rq, OPT_TMP_SIZE);
 }
 
 /* A limit that nothing here can hold is refused, not remembered. */

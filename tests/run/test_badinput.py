@@ -404,10 +404,8 @@ def test_require_bogus(who):
 
 
 @pytest.mark.parametrize("opts,word", [
-    (["--backend", "docker"], "docker"), (["--backend", "bwrap"], "bwrap"),
-    (["--sandbox", "landlock"], "landlock"), (["--backend", "seatbelt"], "seatbelt"),
     (["--allow", "example.com"], "allow-list"), (["--net", "allow"], "allow-list"),
-    (["--hold"], "--hold"),
+    (["--backend", "docker", "--image", "x"], "docker"), (["--hold"], "--hold"),
 ])
 def test_unsupported(who, opts, word):
     bad(who, opts, 125, "UNSUPPORTED", word, "not available in this version")

@@ -29,7 +29,11 @@ def test_doctor_json_shape(who):
     assert r.code == 0 and r.out.count("\n") == 1
     j = json.loads(r.out)
     assert (j["v"], j["ok"]) == (1, True)
-    assert list(j["backends"]) == ["native"]
+    assert list(j["backends"])[0] == "native"
+    assert {"landlock", "bwrap", "wrapper", "seatbelt", "none"} < set(j["backends"])
+    for b in j["backends"].values():
+        assert list(b) == list(j["backends"]["native"])
+    assert j["backends"]["seatbelt"]["ok"] is False
     n = j["backends"]["native"]
     assert n["ok"] is True and n["unmet"] == [] and n["error"] is None
     assert n["required"] == LAYERS
@@ -69,6 +73,18 @@ def test_doctor_require(who):
 def test_doctor_other_backends(who):
     r = who.brig("doctor", "--backend", "docker")
     assert r.code != 0 and "docker" in r.err and r.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("backend", ["landlock", "bwrap", "seatbelt"])
+def test_doctor_of_a_backend(who, backend):
+    """The backend that was asked about decides the exit code, and agrees with a run."""
+    r = who.brig("doctor", "--backend", backend, "--json")
+    b = json.loads(r.out)["backends"][backend]
+    assert r.code == (0 if b["ok"] else 1)
+    if backend == "seatbelt":
+        assert r.code == 1 and b["probes"][0]["detail"] == "not macOS"
+    elif b["ok"] and not who.is_root:
+        assert who.sh(":", opts=["--backend", backend]).json["enforced"] == b["enforced"]
 
 
 def test_doctor_with_run_only_options(user):

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The audit log: one JSON object per line, appended, never rewritten.  Root's is
+ * /var/log/brig/audit.log, a user's ${XDG_STATE_HOME:-~/.local/state}/brig/
+ * audit.log, mode 0600 in directories of mode 0700.
+ */
+#ifndef BACKEND_AUDIT_H
+#define BACKEND_AUDIT_H
+
+#include "brig.h"
+
+struct audit_entry {
+	const char *event;   /* "run" … */
+	const char *id;      /* of the run */
+	const char *backend;
+	char *const *argv;   /* NULL-terminated; long words are cut, which is said */
+	const char *cwd;
+};
+
+/* Appends one line with the time and the caller's id.  0, or -errno with err:
+ * what has to be in the log must not happen then. */
+int audit_append(const struct audit_entry *e, struct brig_error *err);
+
+#endif

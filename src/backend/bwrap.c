@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bwrap backend: the system's bubblewrap builds the sandbox, from the same
+ * plan; brig's gate is what it executes inside, as pid 1.  The gate becomes
+ * brig-init, and its child waits until the evidence about it has been read from
+ * outside, then becomes the command.  So a set-up that failed is never taken for the command's exit code,
+ * and nothing runs on bubblewrap's word alone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "backend/bwrap_args.h"
+#include "backend/bwrap_probe.h"
+#include "backend/tree.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "engine/diagnose.h"
+
+#define CAN ((LAYERS_BASE & ~LAYER_BIT(LAYER_LANDLOCK)) | LAYERS_LIMITS)
+
+/* Made at build time from src/gate and src/init. */
+extern const unsigned char brig_gate_image[], brig_init_image[];
+extern const unsigned brig_gate_image_len, brig_init_image_len;
+
+/* Descriptors the gate finds at the same number in every run: high enough to
+ * be out of the way of what is opened one after the other. */
+enum { CTL_AT = 900, STDERR_AT, STATUS_AT, DEATH_AT };
+
+struct state {
+	struct plan plan;
+	bool have_plan;
+	struct bwrap_fds fds;
+	struct buf args;
+	char **argv, **paths;
+	char *env[1];
+	uint64_t nproc;
+};
+
+static void release(void *p)
+{
+	struct state *st = p;
+
+	if (!st)
+		return;
+	if (st->have_plan)
+		plan_free(&st->plan);
+	bwrap_fds_free(&st->fds);
+	buf_free(&st->args);
+	strv_free(st->argv);
+	strv_free(st->paths);
+	free(st);
+}
+
+char *bwrap_find(void)
+{
+	/* root does not go by a path that somebody else may have set */
+	const char *path = geteuid() == 0 ? NULL : getenv("PATH");
+
+	if (!path || !*path)
+		path = "/usr/bin:/usr/local/bin:/bin";
+	for (;;) {
+		size_t n = strcspn(path, ":");
+		if (n > 0 && path[0] == '/') {
+			char *full = str_fmt("%.*s/bwrap", (int)n, path);
+			if (!full || access(full, X_OK) == 0)
+				return full;
+			free(full);
+		}
+		if (!path[n])
+			return NULL;
+		path += n + 1;
+	}
+}
+
+int bwrap_features(const char *path, struct bwrap_features *f)
+{
+	struct stat st;
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	*f = (struct bwrap_features){ 0 };
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_size < 4 || st.st_size > (64 << 20))
+		return -EINVAL;
+	/* The names of its options are in the program itself: looking costs a
+	 * few microseconds, asking it would cost a millisecond on every run. */
+	size_t len = (size_t)st.st_size;
+	char *text = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (text == MAP_FAILED)
+		return -errno;
+	bool own = memmem(text, len, "--unshare-user-try", 18) != NULL;
+	if (own)
+		bwrap_features_find(f, text, len);
+	munmap(text, len);
+	/* else a wrapper around it: nothing is assumed of that */
+	return 0;
+}
+
+static int add_number(char ***v, uint64_t n)
+{
+	return strv_take(v, str_fmt("%llu", (unsigned long long)n));
+}
+
+/* bwrap --args FD -- GATE …: the words that others may see. */
+static int make_argv(struct state *st, int args_fd, int gate_fd, int init_fd)
+{
+	const struct spec *s = st->plan.spec;
+	const uint64_t numbers[] = { CTL_AT, STDERR_AT, STATUS_AT, DEATH_AT,
+				     (uint64_t)init_fd, st->nproc, s->pty,
+				     strv_len(st->plan.exec_paths) };
+	char ***v = &st->argv;
+	int r = strv_add(v, "bwrap");
+
+	if (r == 0)
+		r = strv_add(v, "--args");
+	if (r == 0)
+		r = add_number(v, (uint64_t)args_fd);
+	if (r == 0)
+		r = strv_add(v, "--");
+	if (r == 0)
+		r = strv_take(v, str_fmt("/proc/self/fd/%d", gate_fd));
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(numbers); i++)
+		r = add_number(v, numbers[i]);
+	for (char **p = st->plan.exec_paths; r == 0 && *p; p++)
+		r = strv_add(v, *p);
+	for (char **p = s->argv; r == 0 && *p; p++)
+		r = strv_add(v, *p);
+	return r;
+}
+
+static int prepare(const struct spec *s, void **state, struct brig_error *err)
+{
+	struct state *st = calloc(1, sizeof *st);
+	struct bwrap_features f;
+
+	if (!st)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
+	*state = st;
+	int r = tree_check_ids(s, "bwrap", err);
+	if (r < 0)
+		return r;
+	char *bwrap = bwrap_find();
+	if (!bwrap) {
+		err_set(err, BRIG_E_UNSUPPORTED, 0, "backend", "bubblewrap is not installed");
+		err_fix(err, "install bubblewrap, or use --backend native");
+		return -ENOENT;
+	}
+	if (strv_take(&st->paths, bwrap) < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
+	r = bwrap_features(bwrap, &f);
+	if (r < 0)
+		return err_set(err, BRIG_E_UNSUPPORTED, -r, "backend", "%s", bwrap);
+	r = plan_build(&st->plan, s, err);
+	if (r < 0)
+		return r;
+	st->have_plan = true;
+	r = bwrap_args(&st->args, &st->fds, &st->plan, &f, err);
+	if (r < 0)
+		return r;
+	/* Counted per user namespace since Linux 5.14: exact inside */
+	if (s->limits.pids && kernel_at_least(5, 14))
+		st->nproc = s->limits.pids;
+	int args_fd = bwrap_data_fd(&st->fds, "brig-args", st->args.data, st->args.len);
+	int gate_fd = bwrap_data_fd(&st->fds, "brig-gate", brig_gate_image,
+				    brig_gate_image_len);
+	int init_fd = bwrap_data_fd(&st->fds, "brig-init", brig_init_image,
+				    brig_init_image_len);
+	if (args_fd < 0 || gate_fd < 0 || init_fd < 0 ||
+	    make_argv(st, args_fd, gate_fd, init_fd) < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
+	return 0;
+}
+
+static unsigned judge(const void *arg, const struct evidence *ev,
+		      const struct wire *ready, pid_t pid, unsigned bits)
+{
+	(void)arg, (void)ready, (void)pid;
+	/* see the landlock backend: without new privileges the bounding set of
+	 * a namespace without any capability gives nothing */
+	if ((ev->cap_inh | ev->cap_prm | ev->cap_eff | ev->cap_amb) == 0 &&
+	    ev->no_new_privs == 1)
+		bits |= LAYER_BIT(LAYER_CAPS);
+	return bits;
+}
+
+static void run(const struct spec *s, void *state, struct brig_result *res)
+{
+	struct state *st = state;
+	const struct tree_job job = {
+		.spec = s, .argv = st->argv, .paths = st->paths, .env = st->env,
+		.sandbox = true, .gate = true, .ctl_at = CTL_AT,
+		.stderr_at = STDERR_AT, .status_at = STATUS_AT, .death_at = DEATH_AT,
+		.keep = st->fds.v, .n_keep = st->fds.n,
+		.nproc_inside = true, .wanted = tree_wanted(s), .can = CAN,
+		.judge = judge, .arg = st, .protect = &st->plan.protect,
+	};
+
+	tree_run(&job, res);
+	/* bubblewrap's own words, and what they usually mean */
+	if (!res->ran && res->error.code == BRIG_E_SETUP_FAILED &&
+	    strstr(res->error.message, "uid map"))
+		diagnose_userns(EPERM, &res->error);
+}
+
+static void describe(const struct spec *s, const void *state, struct buf *out)
+{
+	const struct state *st = state;
+
+	(void)s;
+	buf_addf(out, "%s with these arguments, then brig's gate:\n", st->paths[0]);
+	bool value = false;
+	for (size_t at = 0; at < st->args.len; at += strlen(st->args.data + at) + 1) {
+		const char *w = st->args.data + at;
+		cleanup_free char *shown = str_printable(w);
+		/* values of variables may be secrets */
+		if (value) {
+			value = false;
+			buf_addf(out, " %s ...", shown ? shown : "?");
+			at += strlen(w) + 1;
+			continue;
+		}
+		buf_addf(out, "%s%s", strncmp(w, "--", 2) == 0 ? "\n  " : " ",
+			 shown ? shown : "?");
+		value = streq(w, "--setenv");
+	}
+	buf_addc(out, '\n');
+}
+
+const struct backend backend_bwrap = {
+	.name = "bwrap",
+	.summary = "the system's bubblewrap, with brig's plan, filter and evidence",
+	.can = CAN,
+	.probe = bwrap_probe,
+	.prepare = prepare,
+	.run = run,
+	.release = release,
+	.describe = describe,
+};

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a plan to bubblewrap's arguments: the same tree that native shows. */
+#ifndef BACKEND_BWRAP_ARGS_H
+#define BACKEND_BWRAP_ARGS_H
+
+#include "base/buf.h"
+#include "engine/plan.h"
+
+/* What the installed bubblewrap knows; options came one by one, and
+ * distributions carry some of them back to older versions. */
+struct bwrap_features {
+	bool perms;          /* --perms */
+	bool size;           /* --size */
+	bool bind_fd;        /* --bind-fd, --ro-bind-fd */
+	bool add_seccomp_fd; /* --add-seccomp-fd */
+	bool disable_userns; /* --disable-userns */
+};
+
+/* Descriptors the arguments name; owned ones are closed at the end. */
+struct bwrap_fds {
+	int *v;
+	bool *own;
+	size_t n;
+};
+void bwrap_fds_free(struct bwrap_fds *f);
+/* Adds one; takes it over when own.  -ENOMEM when it cannot (then closed). */
+int bwrap_fds_add(struct bwrap_fds *f, int fd, bool own);
+
+/* A memfd with this content, added to fds as an owned one; it or -errno. */
+int bwrap_data_fd(struct bwrap_fds *f, const char *name, const void *data, size_t len);
+
+/* Reads what the program itself says it knows; text is its help, or its bytes. */
+void bwrap_features_find(struct bwrap_features *f, const char *text, size_t len);
+
+/*
+ * Appends the arguments for the plan, NUL-separated, to out, and every
+ * descriptor they name to fds.  Nothing of the environment is on a command line
+ * that others can read: all of it goes this way.  0 or -errno with err.
+ */
+int bwrap_args(struct buf *out, struct bwrap_fds *fds, const struct plan *p,
+	       const struct bwrap_features *f, struct brig_error *err);
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The landlock backend: no namespaces at all, for places where there are none
+ * to be had.  Landlock decides about files, two system-call filters about the
+ * rest, a keeper about the end of the process tree.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "backend/guard.h"
+#include "backend/landlock_filter.h"
+#include "backend/landlock_probe.h"
+#include "backend/scratch.h"
+#include "backend/tree.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "engine/landlock.h"
+#include "engine/plan.h"
+
+#define CAN                                                               \
+	(LAYER_BIT(LAYER_NET) | LAYER_BIT(LAYER_CAPS) |                   \
+	 LAYER_BIT(LAYER_NO_NEW_PRIVS) | LAYER_BIT(LAYER_SECCOMP) |       \
+	 LAYER_BIT(LAYER_LANDLOCK) | LAYERS_LIMITS)
+
+struct state {
+	const struct spec *spec;
+	struct plan plan;
+	bool have_plan;
+	struct guard *guard;
+	struct scratch scratch;
+	uid_t uid; /* whose it is */
+	gid_t gid;
+	int abi, ruleset;
+	char **env;
+	struct sock_filter filter[LANDLOCK_FILTER_MAX];
+	unsigned short filter_len;
+};
+
+static void release(void *p)
+{
+	struct state *st = p;
+
+	if (!st)
+		return;
+	scratch_remove(&st->scratch, st->uid);
+	guard_free(st->guard);
+	if (st->have_plan)
+		plan_free(&st->plan);
+	fd_close(&st->ruleset);
+	strv_free(st->env);
+	free(st);
+}
+
+static int refuse(struct brig_error *err, const char *what, const char *fix)
+{
+	err_set(err, BRIG_E_UNSUPPORTED, 0, "backend", "the landlock backend cannot %s",
+		what);
+	err_fix(err, "%s, or use --backend native", fix);
+	return -EOPNOTSUPP;
+}
+
+/* A path below something that is shown: rules only ever add. */
+static bool is_shown(const struct spec *s, const struct plan *p, const char *path)
+{
+	if (path_is_under(path, s->workspace.dst) || path_is_under(s->workspace.dst, path))
+		return true;
+	for (size_t i = 0; i < p->n_ops; i++)
+		if (p->ops[i].kind == OP_BIND && (path_is_under(path, p->ops[i].dst) ||
+						  path_is_under(p->ops[i].dst, path)))
+			return true;
+	return path_is_under(path, "/proc");
+}
+
+static bool in_writable(const struct spec *s, const char *path)
+{
+	if (s->workspace.writable && path_is_under(path, s->workspace.dst))
+		return true;
+	for (size_t i = 0; i < s->n_binds; i++)
+		if (s->binds[i].writable && path_is_under(path, s->binds[i].dst))
+			return true;
+	return false;
+}
+
+/* What only mounts can do is refused, not forgotten. */
+static int check(const struct state *st, struct brig_error *err)
+{
+	const struct spec *s = st->spec;
+	int r = tree_check_ids(s, "landlock", err);
+
+	if (r == 0)
+		r = tree_check_places(s, "landlock", err);
+	if (r < 0)
+		return r;
+	for (char **m = s->masks; m && *m; m++)
+		if (is_shown(s, &st->plan, *m))
+			return refuse(err, "hide a path inside a tree that is shown (--mask)",
+				      "leave --mask out");
+	if (s->key_masks)
+		return refuse(err, "hide the credentials that a tree to be shown has in it",
+			      "show a smaller tree");
+	for (size_t i = 0; i < s->n_binds; i++)
+		if (!s->binds[i].writable && in_writable(s, s->binds[i].dst))
+			return refuse(err, "keep a tree read-only inside a writable one (--ro)",
+				      "move it out of the workspace");
+	if (s->net == NET_ALLOW)
+		return refuse(err, "keep to a network allow-list", "leave --allow out");
+	if (s->tmp_asked)
+		return refuse(err, "limit the size of temporary files (--tmp-size)",
+			      "leave --tmp-size out");
+	return 0;
+}
+
+static int allow_path(struct state *st, const char *path, enum ll_class class,
+		      bool must)
+{
+	struct stat sb;
+	cleanup_close int fd = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
+
+	if (fd < 0 || fstat(fd, &sb) < 0)
+		return must ? -errno : 0;
+	return landlock_allow(st->ruleset, fd, class, S_ISDIR(sb.st_mode), st->abi);
+}
+
+/* The system trees, the harmless part of /etc and the devices, as native shows
+ * them; what native makes itself (passwd, hosts) is the host's own here. */
+static int allow_system(struct state *st)
+{
+	static const char *const etc[] = { "/etc/passwd", "/etc/group", "/etc/hosts",
+					   "/etc/nsswitch.conf" };
+	int r = 0;
+
+	for (size_t i = 0; i < st->plan.n_ops && r == 0; i++) {
+		const struct plan_op *op = &st->plan.ops[i];
+		if (op->kind != OP_BIND || op->bind)
+			continue;
+		r = allow_path(st, op->src,
+			       op->flags & OPF_DEVICE ? LL_DEVICE :
+			       op->flags & OPF_NOEXEC ? LL_LOOK : LL_READ, true);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(etc) && r == 0; i++)
+		r = allow_path(st, etc[i], LL_LOOK, false);
+	/* The whole of /proc, for reading: /proc/self cannot be named ahead for
+	 * processes that do not exist yet.  Environments, memory and open files
+	 * of processes outside stay closed (Landlock counts them as tracing). */
+	return r == 0 ? allow_path(st, "/proc", LL_LOOK, true) : r;
+}
+
+static int make_ruleset(struct state *st, struct brig_error *err)
+{
+	const struct spec *s = st->spec;
+
+	st->abi = landlock_abi();
+	if (st->abi <= 0) {
+		err_set(err, BRIG_E_LANDLOCK_UNAVAILABLE, st->abi ? -st->abi : ENOSYS,
+			"landlock", "Landlock");
+		err_fix(err, "use Linux 5.13 or later with lsm=landlock,... on its command "
+			     "line, or --backend native");
+		return -EOPNOTSUPP;
+	}
+	st->ruleset = landlock_ruleset(NULL, 0, st->abi, s->net == NET_NONE);
+	int r = st->ruleset < 0 ? st->ruleset : allow_system(st);
+	if (r == 0)
+		r = landlock_allow(st->ruleset, s->workspace.fd,
+				   s->workspace.writable ? LL_WRITE : LL_READ, true,
+				   st->abi);
+	for (size_t i = 0; i < s->n_binds && r == 0; i++)
+		r = landlock_allow(st->ruleset, s->binds[i].fd,
+				   s->binds[i].writable ? LL_WRITE : LL_READ,
+				   s->binds[i].is_dir, st->abi);
+	return r < 0 ? err_set(err, BRIG_E_LANDLOCK_UNAVAILABLE, -r, "landlock",
+			       "the ruleset") : 0;
+}
+
+/* HOME and TMPDIR are the private directory, unless the caller set others. */
+static int make_env(struct state *st)
+{
+	const struct spec *s = st->spec;
+	cleanup_free char *home = str_fmt("HOME=%s", s->home);
+	bool tmp = false;
+	int r = home ? 0 : -ENOMEM;
+
+	for (char **e = s->env; r == 0 && e && *e; e++) {
+		tmp = tmp || strncmp(*e, "TMPDIR=", 7) == 0;
+		r = streq(*e, home) ?
+			    strv_take(&st->env, str_fmt("HOME=%s", st->scratch.path)) :
+			    strv_add(&st->env, *e);
+	}
+	if (r == 0 && !tmp)
+		r = strv_take(&st->env, str_fmt("TMPDIR=%s", st->scratch.path));
+	return r;
+}
+
+static int prepare(const struct spec *s, void **state, struct brig_error *err)
+{
+	struct state *st = calloc(1, sizeof *st);
+
+	if (!st)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "landlock");
+	*state = st;
+	st->spec = s;
+	st->ruleset = st->scratch.fd = st->scratch.parent = -1;
+	st->uid = s->as_root ? s->host_uid : geteuid();
+	st->gid = s->as_root ? s->host_gid : getegid();
+	int r = plan_build(&st->plan, s, err);
+	if (r < 0)
+		return r;
+	st->have_plan = true;
+	r = check(st, err);
+	if (r == 0)
+		r = guard_take(&st->guard, &st->plan.protect, s->workspace.fd, err);
+	if (r == 0)
+		r = scratch_plan(&st->scratch, s->id, s->nested, err);
+	if (r == 0)
+		r = make_ruleset(st, err);
+	if (r < 0)
+		return r;
+	st->filter_len = landlock_filter(st->filter, st->abi, s->net == NET_HOST);
+	return make_env(st) < 0 ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare",
+					  "environment") : 0;
+}
+
+static int load(const struct sock_filter *insns, unsigned short len)
+{
+	const struct sock_fprog prog = { len, (struct sock_filter *)insns };
+
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? -errno : 0;
+}
+
+/* In the keeper, which removes it if nobody else lives to: makes the private
+ * directory and lets the command write there. */
+static int begin(void *arg)
+{
+	struct state *st = arg;
+	int r = scratch_make(&st->scratch, st->uid, st->gid);
+
+	return r < 0 ? r : landlock_allow(st->ruleset, st->scratch.fd, LL_WRITE, true,
+					  st->abi);
+}
+
+/* In the command's process: no allocation, no stdio. */
+static int confine(const void *arg, struct wire *ready, const char **what,
+		   enum brig_code *code)
+{
+	const struct state *st = arg;
+	const struct seccomp_prog *f = st->spec->seccomp;
+
+	*code = BRIG_E_LANDLOCK_UNAVAILABLE;
+	*what = "restricting the command";
+	int r = landlock_apply(st->ruleset);
+	if (r < 0)
+		return r;
+	ready->landlock_abi = st->abi;
+	ready->canary = landlock_canary(st->scratch.fd);
+	*code = BRIG_E_SECCOMP_FAILED;
+	*what = "loading the filter";
+	r = load(st->filter, st->filter_len);
+	if (r == 0 && f) /* a caller's profile never goes below the floor */
+		r = load(seccomp_floor()->insns, seccomp_floor()->len);
+	if (!f)
+		f = seccomp_default(false);
+	if (r == 0)
+		r = load(f->insns, f->len);
+	if (r < 0)
+		return r;
+	/* proof that the filter closes the network: a call only it refuses so */
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ready->errnum = fd < 0 ? errno : 0;
+	if (fd >= 0)
+		close(fd);
+	return 0;
+}
+
+static unsigned judge(const void *arg, const struct evidence *ev,
+		      const struct wire *ready, pid_t pid, unsigned bits)
+{
+	const struct state *st = arg;
+	int filters = st->spec->seccomp ? 3 : 2;
+
+	(void)pid;
+	/* An ordinary user cannot empty the bounding set; without new privileges
+	 * and with every other set empty it gives nothing to anybody. */
+	if ((ev->cap_inh | ev->cap_prm | ev->cap_eff | ev->cap_amb) == 0 &&
+	    ev->no_new_privs == 1)
+		bits |= LAYER_BIT(LAYER_CAPS);
+	bool all = ev->seccomp == 2 && ev->seccomp_filters_own < 1000 &&
+		   ev->seccomp_filters >= ev->seccomp_filters_own + filters;
+	if (!all)
+		bits &= ~LAYER_BIT(LAYER_SECCOMP);
+	bits &= ~LAYER_BIT(LAYER_NET);
+	if (all && st->spec->net == NET_NONE && ready->errnum == EAFNOSUPPORT)
+		bits |= LAYER_BIT(LAYER_NET);
+	/* never root of the machine */
+	if (ev->uid_host == 0 && !ev->nested)
+		bits = 0;
+	return bits;
+}
+
+static void settle(void *arg, struct brig_result *res)
+{
+	struct state *st = arg;
+
+	guard_report(st->guard, st->spec->workspace.fd, res);
+	if (scratch_remove(&st->scratch, st->uid) < 0 && res)
+		result_deny(res, "path", st->scratch.path,
+			    "the private directory could not be removed", "remove it", 1);
+}
+
+static void run(const struct spec *s, void *state, struct brig_result *res)
+{
+	struct state *st = state;
+	const struct tree_job job = {
+		.spec = s, .argv = s->argv, .paths = st->plan.exec_paths, .env = st->env,
+		.sandbox = true, .wanted = tree_wanted(s), .can = CAN,
+		.begin = begin, .confine = confine, .judge = judge, .settle = settle, .arg = st,
+		.protect = &st->plan.protect,
+	};
+
+	tree_run(&job, res);
+}
+
+static void describe(const struct spec *s, const void *state, struct buf *out)
+{
+	const struct state *st = state;
+
+	buf_addf(out, "Landlock version %d, no namespaces\n", st->abi);
+	buf_adds(out, "read and execute: the system trees; read: /proc, parts of /etc\n");
+	buf_addf(out, "write: the workspace, and a private directory for HOME and TMPDIR\n");
+	for (size_t i = 0; i < s->n_binds; i++) {
+		cleanup_free char *p = str_printable(s->binds[i].src);
+		buf_addf(out, "%s: %s\n", s->binds[i].writable ? "write" : "read",
+			 p ? p : "?");
+	}
+	buf_adds(out, s->net == NET_HOST ? "sockets: IPv4, IPv6\n" : "sockets: none\n");
+}
+
+const struct backend backend_landlock = {
+	.name = "landlock",
+	.summary = "Landlock and seccomp without namespaces: where there are none",
+	.can = CAN,
+	.probe = landlock_probe,
+	.prepare = prepare,
+	.run = run,
+	.release = release,
+	.describe = describe,
+};

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/landlock_filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#else
+#error "brig knows x86_64 and aarch64"
+#endif
+
+struct prog {
+	struct sock_filter *v;
+	unsigned short n;
+};
+
+static void put(struct prog *p, unsigned short code, unsigned char jt, unsigned char jf,
+		unsigned k)
+{
+	p->v[p->n++] = (struct sock_filter){ code, jt, jf, k };
+}
+
+#define LOAD(p, field) \
+	put(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, (unsigned)offsetof(struct seccomp_data, field))
+/* the low half of an argument: the kernel takes these as int */
+#define LOAD_ARG(p, i) \
+	put(p, BPF_LD | BPF_W | BPF_ABS, 0, 0, \
+	    (unsigned)offsetof(struct seccomp_data, args) + 8u * (i))
+#define ALLOW(p) put(p, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW)
+#define REFUSE(p, e) put(p, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | (e))
+
+/* if nr is the call, the next `body` instructions, which end in a verdict */
+static void on_call(struct prog *p, long nr, unsigned char body)
+{
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0, body, (unsigned)nr);
+}
+
+static void refuse_call(struct prog *p, long nr, unsigned e)
+{
+	on_call(p, nr, 1);
+	REFUSE(p, e);
+}
+
+/* Objects of the host's IPC namespace: shared with everybody, and they would
+ * outlive the run. */
+static const short ipc_calls[] = {
+	SYS_shmget, SYS_shmat, SYS_shmctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv,
+	SYS_msgctl, SYS_semget, SYS_semop, SYS_semtimedop, SYS_semctl, SYS_mq_open,
+	SYS_mq_unlink,
+};
+
+static void sockets(struct prog *p, bool host_net)
+{
+	if (host_net) {
+		on_call(p, SYS_socket, 6);
+		LOAD_ARG(p, 0);
+		put(p, BPF_JMP | BPF_JEQ | BPF_K, 2, 0, AF_INET);
+		put(p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, AF_INET6);
+		put(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, AF_NETLINK);
+		ALLOW(p);
+		REFUSE(p, EAFNOSUPPORT);
+	} else {
+		refuse_call(p, SYS_socket, EAFNOSUPPORT);
+	}
+	/* A pair is private, unless it can be pointed elsewhere afterwards, as
+	 * datagram sockets can (sendto with an address). */
+	on_call(p, SYS_socketpair, 6);
+	LOAD_ARG(p, 1);
+	put(p, BPF_ALU | BPF_AND | BPF_K, 0, 0, 0xf);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, SOCK_STREAM);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SOCK_SEQPACKET);
+	ALLOW(p);
+	REFUSE(p, EPROTONOSUPPORT);
+}
+
+/* Before its third version Landlock did not see truncation. */
+static void truncation(struct prog *p)
+{
+	refuse_call(p, SYS_truncate, EACCES);
+#ifdef SYS_open
+	on_call(p, SYS_open, 5);
+	LOAD_ARG(p, 1);
+	put(p, BPF_ALU | BPF_AND | BPF_K, 0, 0, O_TRUNC | O_ACCMODE);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, O_TRUNC | O_RDONLY);
+	REFUSE(p, EACCES);
+	ALLOW(p);
+#endif
+	on_call(p, SYS_openat, 5);
+	LOAD_ARG(p, 2);
+	put(p, BPF_ALU | BPF_AND | BPF_K, 0, 0, O_TRUNC | O_ACCMODE);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, O_TRUNC | O_RDONLY);
+	REFUSE(p, EACCES);
+	ALLOW(p);
+}
+
+unsigned short landlock_filter(struct sock_filter insns[LANDLOCK_FILTER_MAX], int abi,
+			       bool host_net)
+{
+	struct prog p = { insns, 0 };
+
+	LOAD(&p, arch);
+	put(&p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, NATIVE_ARCH);
+	REFUSE(&p, ENOSYS);
+	LOAD(&p, nr);
+#if defined(__x86_64__)
+	/* x32 has the same calls under other numbers */
+	put(&p, BPF_JMP | BPF_JGE | BPF_K, 0, 1, 0x40000000u);
+	REFUSE(&p, ENOSYS);
+#endif
+	sockets(&p, host_net);
+	for (size_t i = 0; i < sizeof ipc_calls / sizeof ipc_calls[0]; i++)
+		refuse_call(&p, ipc_calls[i], ENOSYS);
+	/* limits of other processes of the same user, the supervisor's for one */
+	on_call(&p, SYS_prlimit64, 4);
+	LOAD_ARG(&p, 0);
+	put(&p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0);
+	REFUSE(&p, EPERM);
+	ALLOW(&p);
+	if (abi < 3)
+		truncation(&p);
+	ALLOW(&p);
+	return p.n;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BACKEND_LANDLOCK_FILTER_H
+#define BACKEND_LANDLOCK_FILTER_H
+
+#include <stdbool.h>
+#include <linux/filter.h>
+
+enum { LANDLOCK_FILTER_MAX = 128 };
+
+/*
+ * The second system-call filter of the landlock backend: it closes what
+ * namespaces close elsewhere.  Sockets (a path-name socket is out of Landlock's
+ * sight: the user's service manager listens on one), System V and POSIX IPC of
+ * the host, limits of other processes; with an old Landlock also truncation.
+ * Everything else it allows: brig's default filter, loaded beside it, decides.
+ *
+ * Writes the program into insns and returns its length.  No allocation.
+ */
+unsigned short landlock_filter(struct sock_filter insns[LANDLOCK_FILTER_MAX], int abi,
+			       bool host_net);
+
+#endif

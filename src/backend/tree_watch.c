@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor's loop over a process tree.  Nothing is released on hope: the
+ * command's process waits, confined, until the evidence has been read from
+ * outside and shows what is required.
+ */
+#include "backend/tree_watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "engine/diagnose.h"
+#include "engine/run_internal.h"
+
+#define SETUP_DEADLINE_MS 30000u
+#define ENDING_MS 8000u /* how long the keeper has before it is ended itself */
+
+static void end_tree(struct tree *t)
+{
+	const char c = KEEPER_END;
+
+	if (t->ending)
+		return;
+	t->ending = true;
+	t->t_ending = now_ns();
+	(void)!send(t->keep, &c, 1, MSG_NOSIGNAL);
+	/* what still waits for its release learns that there will be none */
+	if (!t->released && t->ctl >= 0)
+		shutdown(t->ctl, SHUT_WR);
+}
+
+static void fail(struct tree *t, enum brig_code code, int errnum, const char *phase,
+		 const char *what)
+{
+	if (t->res->error.code == BRIG_E_OK) {
+		err_set(&t->res->error, code, errnum, phase, "%s", what);
+		diagnose_fix(&t->res->error);
+	}
+	end_tree(t);
+}
+
+/* What a record says is checked before it is believed. */
+static void on_fail_record(struct tree *t, struct wire *w)
+{
+	w->phase[sizeof w->phase - 1] = '\0';
+	w->what[sizeof w->what - 1] = '\0';
+	cleanup_free char *what = str_printable(w->what);
+	cleanup_free char *phase = str_printable(w->phase);
+	enum brig_code code = w->code > BRIG_E_OK && w->code < BRIG_E__COUNT ?
+				      (enum brig_code)w->code : BRIG_E_INTERNAL;
+
+	fail(t, code, w->errnum > 0 && w->errnum < 4096 ? w->errnum : EPROTO,
+	     phase ? phase : "?", what ? what : "?");
+}
+
+static void on_exec_fail(struct tree *t, const struct wire *w)
+{
+	cleanup_free char *shown = str_printable(t->job->spec->argv[0]);
+	struct brig_error *e = &t->res->error;
+
+	if (w->errnum == ENOENT) {
+		err_set(e, BRIG_E_NOT_FOUND, 0, "exec",
+			"%.200s: not found inside the sandbox", shown ? shown : "?");
+		err_fix(e, "name a program under /usr or in the workspace, or show its "
+			   "directory with --ro");
+	} else {
+		err_set(e, BRIG_E_EXEC_FAILED, w->errnum, "exec", "%.200s",
+			shown ? shown : "?");
+		err_fix(e, w->errnum == E2BIG ?
+				   "the arguments and environment are too long" :
+				   "it must be executable and of this machine's kind");
+	}
+}
+
+/* The heart of "fail closed". */
+static void judge_and_release(struct tree *t)
+{
+	const struct tree_job *job = t->job;
+	const struct spec *s = job->spec;
+	struct evidence *ev = &t->res->evidence;
+	struct brig_error *err = &t->res->error;
+
+	t->ready_pidfd = sys_pidfd_open(t->ready_pid);
+	if (t->ready_pidfd < 0) {
+		fail(t, BRIG_E_SETUP_FAILED, errno, "evidence", "the command's process");
+		return;
+	}
+	if (evidence_read(ev, t->ready_pid, t->ready_pidfd, err) < 0) {
+		end_tree(t);
+		return;
+	}
+	t->res->have_evidence = true;
+	ev->init_clean = t->init_ready;
+	ev->cgroup = cgroup_holds(&t->cg, t->ready_pid) ? t->cg.enforced : 0;
+	/* the caller's own limit counts only when it is at least as tight */
+	if (!t->nproc || ev->nproc > t->nproc)
+		ev->nproc = 0;
+	unsigned holds = evidence_layers(ev);
+	if (job->judge)
+		holds = job->judge(job->arg, ev, &t->ready_wire, t->ready_pid, holds);
+	holds &= job->can;
+	/* as in backend_run(): all that was written down, or what it can give */
+	unsigned required = s->require_explicit ? s->required :
+						  s->required & (job->can | s->asked);
+	t->res->enforced = holds;
+	t->res->missing = (job->wanted | s->required) & ~holds;
+	unsigned unmet = required & ~holds;
+	if (unmet) {
+		char list[200];
+		layers_list(unmet, list, sizeof list);
+		err_set(err, unmet & LAYER_BIT(LAYER_LANDLOCK) ?
+				     BRIG_E_LANDLOCK_UNAVAILABLE :
+				     BRIG_E_REQUIRE_UNMET, 0, "evidence",
+			"the kernel shows no evidence of: %s", list);
+		diagnose_fix(err);
+		end_tree(t);
+		return;
+	}
+	if (job->before_release && job->before_release(job->arg, err) < 0) {
+		end_tree(t);
+		return;
+	}
+	const struct wire go = { .type = WIRE_GO };
+	if (send(t->ctl, &go, sizeof go, MSG_NOSIGNAL) != (ssize_t)sizeof go) {
+		fail(t, BRIG_E_SETUP_FAILED, errno, "release", "the command's process");
+		return;
+	}
+	t->released = true;
+	t->res->ran = true;
+	t->t_release = now_ns();
+	t->res->setup_us = (t->t_release - t->t_start) / 1000;
+	terminal_start(&t->term);
+}
+
+static void on_ready(struct tree *t, const struct wire *w, pid_t from)
+{
+	/* Nothing of the command's runs before GO: whoever says it is ours. */
+	if (t->ready_pid > 0 || from <= 0)
+		return;
+	t->ready_pid = from;
+	t->ready_wire = *w;
+	t->res->evidence.landlock_abi = w->landlock_abi;
+	t->res->evidence.landlock_canary = w->canary;
+}
+
+/* From an init inside: that it is clean and watching, then how it ended. */
+static void on_status(struct tree *t)
+{
+	struct init_report rep;
+	ssize_t n = read(t->status_read, &rep, sizeof rep);
+
+	if (n < 0 && errno == EINTR)
+		return;
+	if (n != (ssize_t)sizeof rep) {
+		fd_close(&t->status_read);
+		return;
+	}
+	if (rep.ready == INIT_NO_FILTER) {
+		fail(t, BRIG_E_SECCOMP_FAILED, EPERM, "init", "init's own filter");
+	} else if (rep.ready) {
+		t->init_ready = true;
+	} else if (t->released && !t->ending) {
+		t->inner = rep.status;
+		t->inner_known = true;
+	}
+}
+
+static void on_control(struct tree *t)
+{
+	struct wire w;
+	struct iovec iov = { &w, sizeof w };
+	union {
+		struct cmsghdr h;
+		char space[CMSG_SPACE(sizeof(struct ucred))];
+	} c;
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.space,
+			    .msg_controllen = sizeof c.space };
+	pid_t from = -1;
+	ssize_t n = recvmsg(t->ctl, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+	if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_CREDENTIALS) {
+		struct ucred u;
+		memcpy(&u, CMSG_DATA(h), sizeof u);
+		from = u.pid;
+	}
+	if (n != (ssize_t)sizeof w) {
+		fd_close(&t->ctl); /* the command is running, or all is over */
+		return;
+	}
+	if (w.type == WIRE_FAIL && !t->released)
+		on_fail_record(t, &w);
+	else if (w.type == WIRE_EXEC_FAIL && t->released)
+		on_exec_fail(t, &w);
+	else if (w.type == WIRE_READY && !t->released)
+		on_ready(t, &w, from);
+}
+
+static void on_note(struct tree *t)
+{
+	struct keeper_note n;
+	ssize_t got = recv(t->keep, &n, sizeof n, MSG_DONTWAIT);
+
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (got != (ssize_t)sizeof n) {
+		t->keeper_gone = true;
+		return;
+	}
+	switch (n.type) {
+	case NOTE_FAILED:
+		fail(t, BRIG_E_SETUP_FAILED, n.status, "clone",
+		     "the command's process and its private directory");
+		t->tree_gone = true;
+		break;
+	case NOTE_GONE:
+		t->tree_gone = true;
+		t->status = n.status;
+		t->status_known = true;
+		t->left = n.left;
+		t->res->cpu_ms = (double)n.cpu_us / 1e3;
+		t->res->max_rss_kb = n.max_rss_kb;
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_signal(struct tree *t)
+{
+	struct signalfd_siginfo si;
+
+	if (read(t->sigfd, &si, sizeof si) != (ssize_t)sizeof si)
+		return;
+	int sig = (int)si.ssi_signo;
+	if (sig == SIGWINCH) {
+		terminal_resize(&t->term);
+		return;
+	}
+	if (!t->released) {
+		if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
+			fail(t, BRIG_E_SETUP_FAILED, EINTR, "setup",
+			     "interrupted before the command was released");
+		return;
+	}
+	/* to the command's whole process group, as a terminal would do it */
+	int to = t->ready_pidfd;
+	if (sys_pidfd_send_signal(to, sig, PIDFD_SIGNAL_PROCESS_GROUP) < 0 &&
+	    (errno == EINVAL || errno == ESRCH))
+		sys_pidfd_send_signal(to, sig, 0); /* before Linux 6.9; no leader */
+	if (sig == SIGTSTP && t->term.pty < 0)
+		raise(SIGSTOP);
+}
+
+static void drain(int *fd, struct capture *c)
+{
+	big_buffer char data[65536];
+	ssize_t n = read(*fd, data, sizeof data);
+
+	if (n > 0)
+		capture_add(c, data, (size_t)n);
+	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
+		fd_close(fd);
+}
+
+/* The first words of a sandbox program that did not get as far as READY. */
+static void on_said(struct tree *t)
+{
+	char data[512];
+	ssize_t n = read(t->say_read, data, sizeof data);
+
+	if (n <= 0) {
+		if (n == 0 || (errno != EINTR && errno != EAGAIN))
+			fd_close(&t->say_read);
+		return;
+	}
+	size_t room = sizeof t->said - 1 - t->n_said;
+	size_t take = (size_t)n < room ? (size_t)n : room;
+	memcpy(t->said + t->n_said, data, take);
+	t->n_said += take;
+	t->said[t->n_said] = '\0';
+}
+
+/* After the tree is gone: what is still in the pipes. */
+static void drain_rest(struct tree *t)
+{
+	struct {
+		int *fd;
+		struct capture *c;
+	} streams[] = { { &t->out_read, &t->res->out }, { &t->err_read, &t->res->err } };
+
+	for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
+		struct pollfd p = { .fd = *streams[i].fd, .events = POLLIN };
+		while (*streams[i].fd >= 0 && poll(&p, 1, 0) > 0)
+			drain(streams[i].fd, streams[i].c);
+	}
+	struct pollfd p = { .fd = t->say_read, .events = POLLIN };
+	while (t->say_read >= 0 && poll(&p, 1, 0) > 0)
+		on_said(t);
+	terminal_drain(&t->term);
+}
+
+/* Milliseconds until the deadline of the current phase, -1 for none; 0 passed. */
+static int time_left(struct tree *t)
+{
+	uint64_t now = now_ns();
+
+	if (t->ending) {
+		uint64_t gone = (now - t->t_ending) / 1000000;
+		if (gone < ENDING_MS)
+			return (int)(ENDING_MS - gone);
+		/* its tree falls to us then */
+		sys_pidfd_send_signal(t->keeper_pidfd, SIGKILL, 0);
+		return -1;
+	}
+	uint64_t limit = t->released ? t->job->spec->limits.timeout_ms :
+				       SETUP_DEADLINE_MS;
+	uint64_t from = t->released ? t->t_release : t->t_start;
+	if (!limit || t->status_known)
+		return -1;
+	uint64_t spent = (now - from) / 1000000;
+	if (spent >= limit)
+		return 0;
+	uint64_t left = limit - spent;
+	return left > 1000000 ? 1000000 : (int)left;
+}
+
+static void on_deadline(struct tree *t)
+{
+	if (t->released) {
+		t->res->timed_out = true;
+		end_tree(t);
+	} else {
+		fail(t, BRIG_E_SETUP_FAILED, ETIMEDOUT, "setup",
+		     "building the sandbox took too long");
+	}
+}
+
+enum { P_CTL, P_NOTE, P_KEEPER, P_SIG, P_OUT, P_ERR, P_SAY, P_STATUS, P_TERM,
+       P__N = P_TERM + TERM_POLLS };
+
+static void wait_events(struct tree *t, struct pollfd *p, int timeout)
+{
+	p[P_CTL] = (struct pollfd){ t->ctl, POLLIN, 0 };
+	p[P_NOTE] = (struct pollfd){ t->keep, POLLIN, 0 };
+	p[P_KEEPER] = (struct pollfd){ t->keeper_pidfd, POLLIN, 0 };
+	p[P_SIG] = (struct pollfd){ t->sigfd, POLLIN, 0 };
+	p[P_OUT] = (struct pollfd){ t->out_read, POLLIN, 0 };
+	p[P_ERR] = (struct pollfd){ t->err_read, POLLIN, 0 };
+	p[P_SAY] = (struct pollfd){ t->say_read, POLLIN, 0 };
+	p[P_STATUS] = (struct pollfd){ t->status_read, POLLIN, 0 };
+	terminal_poll(&t->term, p + P_TERM);
+	if (!t->released) /* nothing of the caller's is read before it runs */
+		for (int i = P_TERM; i < P__N; i++)
+			p[i].fd = -1;
+	if (poll(p, P__N, timeout) < 0)
+		for (int i = 0; i < P__N; i++)
+			p[i].revents = 0;
+}
+
+static void dispatch(struct tree *t, const struct pollfd *p)
+{
+	/* the start before the word of what was started */
+	if (p[P_NOTE].revents)
+		on_note(t);
+	if (p[P_CTL].revents && t->ctl >= 0)
+		on_control(t);
+	if (p[P_SIG].revents)
+		on_signal(t);
+	if (p[P_OUT].revents)
+		drain(&t->out_read, &t->res->out);
+	if (p[P_ERR].revents)
+		drain(&t->err_read, &t->res->err);
+	if (p[P_SAY].revents)
+		on_said(t);
+	if (p[P_STATUS].revents && t->status_read >= 0)
+		on_status(t);
+	if (!t->released && t->ready_pid > 0 && t->res->error.code == BRIG_E_OK &&
+	    !t->ending && (t->init_ready || !t->job->gate))
+		judge_and_release(t);
+	terminal_dispatch(&t->term, p + P_TERM);
+	if (p[P_KEEPER].revents)
+		t->keeper_gone = true;
+}
+
+static void conclude(struct tree *t)
+{
+	struct brig_result *res = t->res;
+
+	if (!t->released) {
+		if (res->error.code != BRIG_E_OK)
+			return;
+		/* one line of it is enough, the first */
+		t->said[strcspn(t->said, "\n")] = '\0';
+		cleanup_free char *said = str_printable(t->said);
+		if (said && *said) {
+			err_set(&res->error, BRIG_E_SETUP_FAILED, 0, "setup", "%.300s", said);
+			diagnose_fix(&res->error);
+		} else {
+			fail(t, BRIG_E_SETUP_FAILED, ECHILD, "setup",
+			     "the sandbox died while it was being built");
+		}
+		return;
+	}
+	/* released, but it reported that it never got to run */
+	if (res->error.code != BRIG_E_OK) {
+		res->ran = false;
+		return;
+	}
+	/* a program around the command tells a death by signal as an exit code;
+	 * init knows better */
+	if (t->inner_known) {
+		t->status = t->inner;
+		t->status_known = true;
+	}
+	if (t->status_known && WIFEXITED(t->status))
+		res->exit_code = WEXITSTATUS(t->status);
+	else if (t->status_known && WIFSIGNALED(t->status))
+		res->signal = WTERMSIG(t->status);
+	else
+		res->signal = SIGKILL; /* the keeper was killed */
+	if (res->timed_out && res->signal == 0) {
+		/* it was ended by us, whatever the program around it says */
+		res->exit_code = -1;
+		res->signal = SIGKILL;
+	}
+}
+
+void tree_watch(struct tree *t)
+{
+	struct pollfd p[P__N];
+
+	while (!t->tree_gone && !t->keeper_gone) {
+		int left = time_left(t);
+		if (left == 0)
+			on_deadline(t);
+		wait_events(t, p, left == 0 ? time_left(t) : left);
+		dispatch(t, p);
+	}
+	/* a record may still be in a socket (exec failed, then all ended) */
+	while (!t->tree_gone) {
+		struct pollfd more = { .fd = t->keep, .events = POLLIN };
+		if (poll(&more, 1, 0) <= 0)
+			break;
+		t->keeper_gone = false;
+		on_note(t);
+		if (t->keeper_gone)
+			break; /* nothing but the end */
+	}
+	if (t->ctl >= 0)
+		on_control(t);
+	struct pollfd last = { .fd = t->status_read, .events = POLLIN };
+	while (t->status_read >= 0 && poll(&last, 1, 0) > 0)
+		on_status(t);
+	drain_rest(t);
+	terminal_end(&t->term);
+	conclude(t);
+}

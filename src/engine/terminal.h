@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor's side of a terminal: raw mode of the caller's own, window
+ * size, copying both ways, restoring.  Knows nothing of what made the other
+ * side: the engine and the backends that run ordinary process trees use it.
+ */
+#ifndef ENGINE_TERMINAL_H
+#define ENGINE_TERMINAL_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <termios.h>
+
+#include "engine/capture.h"
+
+/* What was read on one side of the terminal and waits for the other.  As long
+ * as it is not empty, nothing more is read: a stuck reader stops the command,
+ * never the supervisor, whose deadline must fire whatever happens. */
+struct term_buf {
+	char data[4096]; /* a pipe that polls writable takes this much at once */
+	size_t at, len;
+};
+
+struct terminal {
+	int pty;                /* terminal master, -1: the command has none */
+	int pty_slave;          /* held so that the terminal never hangs up */
+	struct capture *capture; /* output goes here instead of stdout, or NULL */
+	bool stdin_open;        /* the caller's input still feeds the terminal */
+	struct term_buf to_user, to_pty; /* read, not yet written on */
+	bool tty_saved;
+	int stdin_flags;
+	struct termios tty;
+};
+
+/* Three descriptors to poll: the terminal, the caller's input and output. */
+enum { TERM_POLLS = 3 };
+
+/* Remembers the caller's terminal and, with a pty, makes it raw. */
+void terminal_start(struct terminal *t);
+void terminal_resize(struct terminal *t);
+/* What to poll for now; unused entries have the descriptor -1. */
+void terminal_poll(const struct terminal *t, struct pollfd p[TERM_POLLS]);
+/* Acts on what poll() said. */
+void terminal_dispatch(struct terminal *t, const struct pollfd p[TERM_POLLS]);
+/* After the command's end: the rest of its output, as far as the reader takes
+ * it; one that is stuck gets a moment, not for ever. */
+void terminal_drain(struct terminal *t);
+/* Puts the caller's terminal back as it was. */
+void terminal_end(struct terminal *t);
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gate: what brig has another sandbox program execute in place of the
+ * command, as pid 1.  By then that program has done all it was asked to.  The
+ * gate forks.  The child says that it is ready, waits until the supervisor has
+ * read the evidence about exactly this process, and becomes the command; the
+ * parent becomes brig-init, so that pid 1 is as clean and as closed as it is in
+ * a sandbox of brig's own.  No C library, nothing to steal.
+ *
+ * argv: gate CTL_FD STDERR_FD STATUS_FD DEATH_FD INIT_FD NPROC PTY NPATHS
+ *       PATH... ARGV...
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#include "engine/wire.h"
+
+#define NOLIBC_MAIN "gate_main"
+#include "init/nolibc.h"
+
+enum {
+	ENOENT_ = 2, EINTR_ = 4, ENOEXEC_ = 8, ENOTDIR_ = 20,
+	RLIMIT_NPROC_ = 6, CLOEXEC_RANGE = 4, TIOCSPGRP_ = 0x5410,
+	BLOCK = 0, UNBLOCK = 1, SIGTTOU_ = 22, SIGCHLD_ = 17, F_SETFD_ = 2,
+	AT_EMPTY_PATH_ = 0x1000,
+};
+
+void gate_main(long *stack) __attribute__((noreturn, used));
+
+static void die(int code) __attribute__((noreturn));
+static void die(int code)
+{
+	for (;;)
+		SYS1(SYS_exit_group, code);
+}
+
+/* The compiler may ask for these. */
+void *memset(void *to, int c, size_t n);
+void *memset(void *to, int c, size_t n)
+{
+	volatile unsigned char *p = to;
+
+	while (n--)
+		*p++ = (unsigned char)c;
+	return to;
+}
+
+static long number(const char *s)
+{
+	long v = 0;
+
+	if (!s || !*s)
+		die(125);
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9' || v > 100000000)
+			die(125);
+		v = v * 10 + (*s - '0');
+	}
+	return v;
+}
+
+static void fail(long ctl, enum brig_code code, long errnum, const char *what)
+	__attribute__((noreturn));
+static void fail(long ctl, enum brig_code code, long errnum, const char *what)
+{
+	static const char phase[] = "gate";
+	struct wire w = { .type = WIRE_FAIL, .code = code, .errnum = (int)-errnum };
+
+	for (size_t i = 0; i < sizeof phase; i++)
+		w.phase[i] = phase[i];
+	for (size_t i = 0; i < sizeof w.what - 1 && what[i]; i++)
+		w.what[i] = what[i];
+	SYS3(SYS_write, ctl, &w, sizeof w);
+	die(125);
+}
+
+/* A process group of its own in the foreground: what is typed at the terminal
+ * is meant for the command, not for the program around it. */
+static void take_foreground(void)
+{
+	uint64_t ttou = 1ull << (SIGTTOU_ - 1);
+	int group;
+
+	SYS2(SYS_setpgid, 0, 0);
+	group = (int)SYS1(SYS_getpgid, 0);
+	SYS4(SYS_rt_sigprocmask, BLOCK, &ttou, 0, 8);
+	SYS3(SYS_ioctl, 0, TIOCSPGRP_, &group);
+	SYS4(SYS_rt_sigprocmask, UNBLOCK, &ttou, 0, 8);
+}
+
+static void limit(long ctl, unsigned long nproc)
+{
+	struct {
+		uint64_t cur, max;
+	} lim, old = { 0, 0 };
+
+	if (!nproc)
+		return;
+	if (SYS4(SYS_prlimit64, 0, RLIMIT_NPROC_, 0, &old) == 0 && old.max < nproc)
+		nproc = old.max; /* tighter already */
+	lim.cur = lim.max = nproc;
+	long r = SYS4(SYS_prlimit64, 0, RLIMIT_NPROC_, &lim, 0);
+	if (r < 0)
+		fail(ctl, BRIG_E_SETUP_FAILED, r, "RLIMIT_NPROC");
+}
+
+static void wait_for_release(long ctl)
+{
+	struct wire w = { .type = WIRE_READY };
+	long n = SYS3(SYS_write, ctl, &w, sizeof w);
+
+	if (n != (long)sizeof w)
+		die(125);
+	do
+		n = SYS3(SYS_read, ctl, &w, sizeof w);
+	while (n == -EINTR_);
+	if (n != (long)sizeof w || w.type != WIRE_GO)
+		die(125);
+}
+
+/* A text file without #! is the shell's to run: see the engine's job.c.  The
+ * place before argv[0] is borrowed for it. */
+static void as_script(const char *path, const char **argv, const char **env)
+{
+	char head[4] = { 0 };
+	long fd = SYS4(SYS_openat, -100, path, 02000000, 0);
+	bool elf = fd < 0 || SYS3(SYS_read, fd, head, 4) < 0 ||
+		   (head[0] == 0x7f && head[1] == 'E' && head[2] == 'L' && head[3] == 'F');
+
+	if (fd >= 0)
+		SYS1(SYS_close, fd);
+	if (elf)
+		return;
+	const char *before = argv[-1], *first = argv[0];
+	argv[-1] = "sh";
+	argv[0] = path;
+	SYS3(SYS_execve, "/bin/sh", argv - 1, env);
+	argv[-1] = before;
+	argv[0] = first;
+}
+
+/* Words of the command line, in order. */
+enum { A_CTL = 1, A_STDERR, A_STATUS, A_DEATH, A_INIT, A_NPROC, A_PTY, A_NPATHS,
+       A_PATHS };
+
+static void become_init(const char **argv, long ctl, long child) __attribute__((noreturn));
+static void become_init(const char **argv, long ctl, long child)
+{
+	char digits[24], *p = digits + sizeof digits - 1;
+	const char *no_env[] = { 0 };
+
+	*p = '\0';
+	do
+		*--p = (char)('0' + child % 10);
+	while ((child /= 10));
+	const char *args[] = { "brig-init", argv[A_STATUS], argv[A_DEATH], p, 0 };
+	if (SYS3(SYS_fcntl, number(argv[A_STATUS]), F_SETFD_, 0) < 0 ||
+	    SYS3(SYS_fcntl, number(argv[A_DEATH]), F_SETFD_, 0) < 0)
+		die(125);
+	long r = SYS5(SYS_execveat, number(argv[A_INIT]), "", args, no_env, AT_EMPTY_PATH_);
+	fail(ctl, BRIG_E_SETUP_FAILED, r, "executing init");
+}
+
+static void become_command(const char **argv, const char **env, long ctl, long n_paths)
+	__attribute__((noreturn));
+static void become_command(const char **argv, const char **env, long ctl, long n_paths)
+{
+	const char **paths = argv + A_PATHS, **command = paths + n_paths;
+	long best = ENOENT_;
+
+	if (number(argv[A_PTY]))
+		take_foreground();
+	else
+		SYS0(SYS_setsid);
+	limit(ctl, (unsigned long)number(argv[A_NPROC]));
+	wait_for_release(ctl);
+	for (long i = 0; i < n_paths; i++) {
+		const char *path = paths[i];
+		long r = -SYS3(SYS_execve, path, command, env);
+		if (r == ENOEXEC_)
+			as_script(path, command, env);
+		if (r != ENOENT_ && r != ENOTDIR_)
+			best = r;
+	}
+	struct wire w = { .type = WIRE_EXEC_FAIL, .errnum = (int)best };
+	SYS3(SYS_write, ctl, &w, sizeof w);
+	die(best == ENOENT_ ? 127 : 126);
+}
+
+void gate_main(long *stack)
+{
+	long argc = stack[0];
+	const char **argv = (const char **)(stack + 1), **env = argv + argc + 1;
+
+	if (argc < A_PATHS + 2)
+		die(125);
+	long ctl = number(argv[A_CTL]), n_paths = number(argv[A_NPATHS]);
+	if (n_paths < 1 || n_paths > argc - A_PATHS - 1)
+		die(125);
+	/* the one who made all this talks into a pipe of brig's; from here on
+	 * standard error is the command's */
+	long r = SYS3(SYS_dup3, number(argv[A_STDERR]), 2, 0);
+	if (r < 0)
+		fail(ctl, BRIG_E_SETUP_FAILED, r, "standard error");
+	r = SYS3(SYS_close_range, 3, ~0u, CLOEXEC_RANGE);
+	if (r < 0)
+		fail(ctl, BRIG_E_SETUP_FAILED, r, "close_range");
+	if (SYS0(SYS_getpid) != 1)
+		fail(ctl, BRIG_E_NAMESPACE_DENIED, -1, "not pid 1 of a namespace");
+	r = SYS5(SYS_clone, SIGCHLD_, 0, 0, 0, 0);
+	if (r < 0)
+		fail(ctl, BRIG_E_SETUP_FAILED, r, "the command's process");
+	if (r == 0)
+		become_command(argv, env, ctl, n_paths);
+	become_init(argv, ctl, r);
+}

@@ -1,0 +1,540 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same containment checks for every backend, and what is special to each."""
+import json
+import os
+import pty
+import secrets
+import signal
+import stat
+import subprocess
+import time
+
+import pytest
+
+import containment
+from conftest import ACCOUNT, BRIG, IS_ROOT, REPO, make_who, survivors, wait_until
+
+CASES = [pytest.param(b, c, id="%s-%s" % (b, c[0]))
+         for b in containment.BACKENDS for c in containment.CHECKS]
+
+
+def box_of(backend, base, account):
+    b = containment.BACKENDS[backend]
+    why = b.absent()
+    if why:
+        pytest.skip("%s: %s" % (backend, why))
+    if b.shell:
+        if not IS_ROOT:
+            pytest.skip("%s: needs root to run as an account with a shell" % backend)
+        account = containment.login_account(ACCOUNT)
+    w = make_who("user", base, account)
+    w.brig_path = BRIG
+    return containment.Box(w, backend)
+
+
+@pytest.mark.parametrize("backend,case", CASES)
+def test_containment(backend, case, base, account):
+    name, _group, _what, fn = case
+    box = box_of(backend, base, account)
+    word, detail = containment.verdict(name, backend, fn, box)
+    assert word != containment.FAILED, "%s: %s" % (name, detail)
+    # the published table says the same
+    told = containment.published(REPO / "docs/containment.md").get((name, backend))
+    assert told == word, "docs/containment.md says %r, it is %r: run tools/containment.py" % (told, word)
+
+
+def test_nothing_is_admitted_that_holds():
+    told = containment.published(REPO / "docs/containment.md")
+    for key in containment.BY_DESIGN:
+        assert told.get(key) == containment.MISSING, key
+    assert containment.FAILED not in told.values()
+
+
+BACKENDS = ["landlock", "bwrap", "none", "wrapper"]
+OPTS = {"landlock": ["--backend", "landlock"], "bwrap": ["--backend", "bwrap"],
+        "none": ["--backend", "none"],
+        # exec: a shell around the command would take its signals for itself
+        "wrapper": ["--backend", "wrapper", "--wrapper", "exec env {command}"]}
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request):
+    if request.param == "bwrap" and containment.BACKENDS["bwrap"].absent():
+        pytest.skip(containment.BACKENDS["bwrap"].absent())
+    return request.param
+
+
+@pytest.fixture(params=["root", "user"])
+def caller(request, base, account):
+    """Root with an ordinary user's workspace, and that user."""
+    if request.param == "root" and not IS_ROOT:
+        pytest.skip("not root: only the ordinary user's half runs")
+    w = make_who("user", base, account)
+    if request.param == "root":
+        w.as_user = lambda: {}
+        w.env["XDG_STATE_HOME"] = str(w.home)
+    w.is_root = request.param == "root"
+    yield w
+    for ident in w.ids:
+        assert wait_until(lambda: not survivors("BRIG_SANDBOX=" + ident)), survivors(ident)
+    assert wait_until(lambda: not survivors("brig-keeper")), "a keeper stayed"
+    assert not [x for x in os.listdir("/tmp") if any(i in x for i in w.ids)]
+
+
+# -- the contract, whatever the backend ----------------------------------------
+
+def test_exit_codes(caller, backend):
+    o = OPTS[backend]
+    assert caller.sh("exit 7", o).code == 7
+    assert caller.sh("exit 125", o).json["error"] is None
+    r = caller.sh("kill -SEGV $$", o)
+    assert r.code == 128 + signal.SIGSEGV
+    if backend in ("landlock", "none", "bwrap"):
+        assert r.json["signal"] == signal.SIGSEGV and r.json["exit"] is None
+    assert caller.sh("sleep 9", [*o, "--timeout", "0.2"]).code == 124
+
+
+def test_not_found_and_not_executable(caller, backend):
+    if backend == "wrapper":
+        pytest.skip("the wrapper's own exit code stands for the command's")
+    o = OPTS[backend]
+    r = caller.run("no-such-program", opts=o)
+    assert r.code == 127 and r.json["error"]["code"] == "NOT_FOUND" and not r.json["ran"]
+    caller.write(caller.ws / "data", "x", 0o644)
+    r = caller.run("./data", opts=o)
+    assert r.code == 126 and r.json["error"]["code"] == "EXEC_FAILED"
+    caller.write(caller.ws / "script", "echo script $1\n", 0o755)
+    assert caller.run("./script", "word", opts=o).json["stdout"] == "script word\n"
+
+
+def test_streams_and_stdin(caller, backend):
+    r = caller.run("sh", "-c", "cat; echo err >&2", opts=OPTS[backend], input=b"in\n")
+    assert (r.json["stdout"], r.json["stderr"]) == ("in\n", "err\n")
+    p = caller.brig("run", "--workspace", caller.ws, *OPTS[backend], "--", "sh", "-c",
+                    "cat; echo err >&2", input=b"through\n")
+    assert (p.out, p.err.replace("\r", "")) == ("through\n", "err\n")
+
+
+def test_argv_and_env_arrive_as_they_are(caller, backend):
+    odd = ["a'b\"c", "$(id)", "`id`", "{cwd}", "", " ", "new\nline", "\\", "-x", "*"]
+    r = caller.run("/usr/bin/python3", "-c", "import sys; sys.stdout.write('\\0'.join(sys.argv[1:]))",
+                   *odd, opts=OPTS[backend])
+    assert r.json["stdout"].split("\0") == odd
+    r = caller.sh("printf '%s' \"$ODD\"", [*OPTS[backend], "--env", "ODD=a=b\n'\"$x"])
+    assert r.json["stdout"] == "a=b\n'\"$x"
+
+
+def test_cwd(caller, backend):
+    caller.mkdir(caller.ws / "sub dir")
+    r = caller.sh("pwd", [*OPTS[backend], "--cwd", "sub dir"])
+    assert r.json["stdout"] == "%s/sub dir\n" % caller.ws
+
+
+def test_pty(caller, backend):
+    """A terminal of its own; what is typed reaches the command alone."""
+    o = OPTS[backend]
+    master, slave = pty.openpty()
+    p = caller.popen([BRIG, "run", "--pty", "--workspace", caller.ws, *o, "--", "sh", "-c",
+                      "test -t 0 && echo a-tty; trap 'echo int; exit 3' INT; "
+                      "while :; do sleep 0.05; done"],
+                     stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+    os.close(slave)
+    seen = b""
+    end = time.monotonic() + 10
+    sent = False
+    while time.monotonic() < end and p.poll() is None:
+        try:
+            seen += os.read(master, 1000)
+        except OSError:
+            break
+        if b"a-tty" in seen and not sent:
+            time.sleep(0.1)
+            os.write(master, b"\x03")
+            sent = True
+        if b"int\r\n" in seen:
+            break
+    assert p.wait(5) == 3, seen
+    os.close(master)
+
+
+def test_signals_are_forwarded(caller, backend):
+    p = caller.popen([BRIG, "run", "--workspace", caller.ws, *OPTS[backend], "--", "sh", "-c",
+                      "trap 'echo got; exit 9' TERM; echo ready; while :; do sleep 0.05; done"],
+                     stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    assert p.stdout.readline() == b"ready\n"
+    p.terminate()
+    out = p.stdout.read()
+    assert p.wait(5) == 9 and out == b"got\n"
+    p.stdout.close()
+
+
+def test_setup_failure_is_not_the_commands(caller, backend):
+    """A working directory that is gone at run time: 125, and nothing ran."""
+    r = caller.run(*caller.ran_marker(), opts=[*OPTS[backend], "--cwd", "nowhere"])
+    assert r.code == 125 and not caller.marker.exists()
+
+
+def test_required_layers_are_not_dropped_silently(caller, backend):
+    r = caller.run(*caller.ran_marker(), opts=[*OPTS[backend], "--require", "landlock,pid"])
+    assert r.code == 125 and r.json["error"]["code"] in ("REQUIRE_UNMET", "LANDLOCK_UNAVAILABLE")
+    assert not r.json["ran"] and not caller.marker.exists()
+
+
+def test_evidence_supports_what_is_claimed(caller, backend):
+    j = caller.sh(":", OPTS[backend]).json
+    assert j["backend"] == backend
+    assert not set(j["enforced"]) & set(j["missing"])
+    assert {"user", "mount", "pid", "net", "ipc", "uts", "cgroup", "caps", "no_new_privs",
+            "seccomp", "landlock"} <= set(j["enforced"]) | set(j["missing"])
+    if backend in ("none", "wrapper"):
+        assert set(j["enforced"]) <= {"memory", "pids", "cpu"}
+    else:
+        assert j["evidence"]["uid_outside"] == caller.uid
+        assert j["evidence"]["seccomp"] == 2 and j["evidence"]["no_new_privs"] == 1
+
+
+def test_directory_as_stdin_is_refused(caller, backend):
+    fd = os.open("/", os.O_RDONLY)
+    try:
+        r = caller.run("true", opts=OPTS[backend], stdin=fd)
+    finally:
+        os.close(fd)
+    assert r.code == 125 and r.json["error"]["code"] == "BAD_FD"
+
+
+def test_many_survivors(caller, backend):
+    """A crowd that forks on while it is being ended."""
+    m = "6%d.%d" % (secrets.randbelow(899) + 100, secrets.randbelow(899999))
+    r = caller.sh("for i in 1 2 3 4 5 6 7 8; do (setsid sh -c 'trap \"\" TERM; "
+                  "while :; do (sleep %s &) ; sleep 0.02; done' >/dev/null 2>&1 &); done; sleep 0.5" % m,
+                  OPTS[backend])
+    assert r.code == 0
+    assert wait_until(lambda: not survivors(m), 5), survivors(m)
+
+
+def test_keeper_killed(user):
+    """The second lock: when the keeper dies, its tree falls to brig, which ends it."""
+    m = "5%d.%d" % (secrets.randbelow(899) + 100, secrets.randbelow(899999))
+    p = user.popen([BRIG, "run", "--workspace", user.ws, "--backend", "landlock", "--", "sh", "-c",
+                    "(setsid sleep %s &); sleep %s" % (m, m)], stdin=subprocess.DEVNULL)
+    assert wait_until(lambda: len(survivors(m)) >= 3, 5)
+    with open("/proc/%d/task/%d/children" % (p.pid, p.pid)) as f:
+        keeper = int(f.read().split()[0])
+    os.kill(keeper, signal.SIGKILL)
+    assert p.wait(10) == 128 + signal.SIGKILL
+    assert wait_until(lambda: not survivors(m), 5), survivors(m)
+
+
+def test_killed_again_and_again(user, backend):
+    """SIGKILL of brig at any instant leaves no process and no directory."""
+    before = set(os.listdir("/tmp"))
+    for i in range(30):
+        m = "4%d.%d" % (i + 100, secrets.randbelow(899999))
+        p = user.popen([BRIG, "run", "--workspace", user.ws, *OPTS[backend], "--", "sh", "-c",
+                        "(setsid sleep %s &); touch $TMPDIR/x; sleep %s" % (m, m)],
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(secrets.randbelow(40 if backend != "bwrap" else 150) / 10000)
+        p.kill()
+        p.wait()
+        assert wait_until(lambda: not survivors(m), 5), survivors(m)
+    left = [x for x in set(os.listdir("/tmp")) - before if x.startswith("brig-01")]
+    assert wait_until(lambda: not [x for x in left if os.path.exists("/tmp/" + x)]), left
+
+
+def test_nobody_traces_roots_memory(base, account):
+    """Before it executes, the command's process of root's brig shares memory with a root
+    process: the user it has become must not be able to trace it.  /proc shows a process
+    that may not be traced as root's."""
+    if not IS_ROOT:
+        pytest.skip("not root")
+    w = make_who("user", base, account)
+    look = ("import os, sys, time\n"
+            "end, mine = time.time() + 2, sys.argv[1].encode()\n"
+            "while time.time() < end:\n"
+            "  for p in os.listdir('/proc'):\n"
+            "    try:\n"
+            "      if p.isdigit() and os.stat('/proc/%s/mem' % p).st_uid == os.getuid():\n"
+            "        cmd = open('/proc/%s/cmdline' % p, 'rb').read().split(b'\\0')\n"
+            "        if cmd[1:2] == [b'run'] and mine in cmd: sys.exit(1)\n"
+            "    except OSError: pass\n")
+    watcher = w.popen(["/usr/bin/python3", "-c", look, w.ws])
+    w.as_user = lambda: {}
+    while watcher.poll() is None:
+        for b in ("landlock", "bwrap"):
+            assert w.sh(":", OPTS[b]).code == 0
+    assert watcher.wait() == 0
+
+
+# -- landlock ------------------------------------------------------------------
+
+LL = OPTS["landlock"]
+
+
+def test_landlock_root_workspace_is_refused(base):
+    if not IS_ROOT:
+        pytest.skip("not root")
+    w = make_who("root", base, (0, 0))
+    for b in ("landlock", "bwrap"):
+        r = w.run(*w.ran_marker(), opts=["--backend", b])
+        assert r.code == 125 and r.json["error"]["code"] == "BAD_WORKSPACE"
+        assert "chown" in r.json["error"]["fix"] and not w.marker.exists()
+
+
+@pytest.mark.parametrize("opts,word", [
+    (["--at", "/work"], "another place"), (["--ro", "/etc/hosts:/etc/other"], "another name"),
+    (["--mask", "/usr/share"], "--mask"), (["--tmp-size", "1G"], "--tmp-size")])
+def test_landlock_refuses_what_needs_mounts(user, opts, word):
+    r = user.run(*user.ran_marker(), opts=[*LL, *opts])
+    assert r.code == 125 and word in r.json["error"]["message"] and r.json["error"]["fix"]
+    assert not user.marker.exists()
+
+
+def test_landlock_read_only_inside_writable_is_refused(user):
+    sub = user.mkdir(user.ws / "lib")
+    r = user.run("true", opts=[*LL, "--ro", sub])
+    assert r.code == 125 and r.json["error"]["code"] == "UNSUPPORTED"
+
+
+def test_landlock_binds(user):
+    shown, rw = user.base / "shown", user.mkdir(user.base / "rw")
+    user.write(shown / "f", "text\n")
+    r = user.sh("cat %s/f; echo x > %s/f; echo y > %s/g" % (shown, shown, rw),
+                [*LL, "--ro", shown, "--rw", rw])
+    assert r.json["stdout"] == "text\n" and (shown / "f").read_text() == "text\n"
+    assert (rw / "g").read_text() == "y\n"
+
+
+def test_landlock_private_directory(user):
+    r = user.sh("cd $TMPDIR && echo $HOME $TMPDIR && stat -c %a . && mkdir -p a/b && chmod 000 a && "
+                "mkfifo p && ln -s / l && : > \"$(printf 'n\\nl')\"", LL)
+    home, tmp = r.json["stdout"].split()[:2]
+    assert r.code == 0 and home == tmp and r.json["stdout"].split()[2] == "700"
+    assert not os.path.exists(tmp), "removed, whatever was in it"
+    assert user.sh("echo $HOME $TMPDIR", [*LL, "--env", "HOME=/x", "--env", "TMPDIR=/y"]
+                   ).json["stdout"] == "/x /y\n"
+
+
+def test_landlock_deep_tree_is_removed(user):
+    r = user.run("/usr/bin/python3", "-c", "import os\nos.chdir(os.environ['TMPDIR'])\n"
+                 "for i in range(20000):\n os.mkdir('d'); os.chdir('d')\nprint('made')", opts=LL)
+    assert r.json["stdout"] == "made\n" and not r.json["denied"]
+    ident = r.json["id"]
+    assert not os.path.exists("/tmp/brig-" + ident)
+
+
+def test_landlock_no_socket_by_any_way(user):
+    code = ("import socket\n"
+            "for f in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK):\n"
+            "  for t in (socket.SOCK_STREAM, socket.SOCK_DGRAM):\n"
+            "    try: socket.socket(f, t); print('made', f, t)\n"
+            "    except OSError as e: assert e.errno == 97, e\n"
+            "try: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); print('dgram pair')\n"
+            "except OSError: pass\n"
+            "socket.socketpair()\nprint('ok')")
+    assert user.run("/usr/bin/python3", "-c", code, opts=LL).json["stdout"] == "ok\n"
+
+
+def test_landlock_with_the_hosts_network(user):
+    r = user.run("/usr/bin/python3", "-c", "import socket\nsocket.socket()\n"
+                 "try: socket.socket(socket.AF_UNIX); print('unix')\nexcept OSError: print('ok')",
+                 opts=[*LL, "--net", "host"])
+    assert r.json["stdout"] == "ok\n" and "net" in r.json["missing"]
+
+
+def test_landlock_own_profile_keeps_the_floor(user):
+    p = user.write(user.base / "open.json", json.dumps({"defaultAction": "SCMP_ACT_ALLOW"}))
+    r = user.sh("touch f; chmod u+s f; stat -c %A f", [*LL, "--seccomp", p])
+    assert r.json["ran"], r
+    assert r.json["evidence"]["seccomp_filters"] >= 3 and "s" not in r.json["stdout"]
+    assert "net" in r.json["enforced"]
+
+
+def test_landlock_puts_protected_files_back(user):
+    user.write(user.ws / ".envrc", "good\n", 0o640)
+    user.write(user.ws / ".vscode/tasks.json", "{}\n")
+    r = user.sh("echo evil > .envrc; echo evil > .vscode/new; chmod 000 .vscode", LL)
+    assert (user.ws / ".envrc").read_text() == "good\n"
+    assert stat.S_IMODE((user.ws / ".envrc").stat().st_mode) == 0o640
+    assert os.listdir(user.ws / ".vscode") == ["tasks.json"]
+    assert {d["target"] for d in r.json["denied"]} == {".envrc", ".vscode"}
+    assert user.sh("cat .envrc", LL).json["denied"] == []
+
+
+def test_landlock_asked_limit_without_group(user):
+    r = user.run(*user.ran_marker(), opts=[*LL, "--memory", "100M"])
+    if r.code == 0:
+        assert "memory" in r.json["enforced"]
+    else:
+        assert r.code == 125 and r.json["error"]["code"] == "LIMIT_UNENFORCEABLE"
+        assert not user.marker.exists()
+
+
+def test_landlock_where_there_are_no_user_namespaces(user):
+    """Root of a container without more namespaces: what this backend is for."""
+    def inside(backend):
+        script = ("echo 0 > /proc/sys/user/max_user_namespaces; exec %s run --json --workspace %s "
+                  "--backend %s -- sh -c 'echo in > f; cat f /etc/shadow; grep Cap[PE] /proc/self/status; exit 4'"
+                  % (BRIG, user.ws, backend))
+        return subprocess.run(["unshare", "-Ur", "sh", "-c", script], capture_output=True,
+                              env=user.env, cwd=user.ws, **user.as_user())
+    if inside("native").returncode != 125:
+        pytest.skip("user namespaces cannot be switched off here")
+    r = inside("landlock")
+    assert r.returncode == 4, r
+    j = json.loads(r.stdout)
+    assert j["stdout"].split() == ["in", "CapPrm:", "0" * 16, "CapEff:", "0" * 16]
+    assert "landlock" in j["enforced"] and "caps" in j["enforced"]
+    assert "user" in j["missing"] and j["evidence"]["cap_eff"] == "0"
+
+
+# -- bwrap ---------------------------------------------------------------------
+
+BW = OPTS["bwrap"]
+
+
+def need_bwrap():
+    if containment.BACKENDS["bwrap"].absent():
+        pytest.skip(containment.BACKENDS["bwrap"].absent())
+
+
+def test_bwrap_shows_the_same_tree_as_native(user):
+    need_bwrap()
+    shown = user.base / "shown"
+    user.write(shown / "f", "x")
+    opts = ["--ro", "%s:/opt/data" % shown, "--at", "/work"]
+    text = "cd /; for d in / /etc /opt/data /work /var /home; do ls -1 $d; done; cat /etc/passwd /etc/hosts; id; hostname"
+    a = user.sh(text, [*opts, "--backend", "native"]).json["stdout"]
+    b = user.sh(text, [*opts, *BW]).json["stdout"]
+    assert a == b
+
+
+def test_bwrap_set_up_failure(user):
+    need_bwrap()
+    p = user.mkdir(user.base / "bin")
+    user.write(p / "bwrap", "#!/bin/sh\necho bwrap: no permission to do that >&2\nexit 1\n", 0o755)
+    r = user.run(*user.ran_marker(), opts=BW, env={"PATH": "%s:/usr/bin:/bin" % p})
+    assert r.code == 125 and r.json["error"]["code"] == "SETUP_FAILED", r.json
+    assert "no permission to do that" in r.json["error"]["message"] and not user.marker.exists()
+
+
+def test_bwrap_that_lies(user):
+    """A bubblewrap that runs the program without any sandbox: nothing is released."""
+    need_bwrap()
+    p = user.mkdir(user.base / "bin")
+    user.write(p / "bwrap", "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"\n", 0o755)
+    r = user.run(*user.ran_marker(), opts=BW, env={"PATH": "%s:/usr/bin:/bin" % p})
+    assert r.code == 125 and r.json["error"]["code"] == "NAMESPACE_DENIED", r.json
+    assert not user.marker.exists()
+    # one that makes the namespaces and forgets the filter
+    user.write(p / "bwrap", "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift; "
+               "exec unshare -Urpf --mount-proc \"$@\"\n", 0o755)
+    r = user.run(*user.ran_marker(), opts=BW, env={"PATH": "%s:/usr/bin:/bin" % p})
+    assert r.code == 125 and r.json["error"]["code"] == "REQUIRE_UNMET", r.json
+    assert not user.marker.exists()
+
+
+def test_bwrap_masks(user):
+    need_bwrap()
+    user.write(user.ws / "secret/key", "k")
+    user.write(user.ws / "file", "k")
+    r = user.sh("ls -A secret; cat file", [*BW, "--mask", user.ws / "secret", "--mask", user.ws / "file"])
+    assert r.json["stdout"] == ""
+    assert user.run("true", opts=[*BW, "--mask", user.ws / "nothing"]).code == 125
+
+
+def test_bwrap_secrets_are_not_on_its_command_line(user):
+    need_bwrap()
+    p = user.popen([BRIG, "run", "--workspace", user.ws, *BW, "--env", "TOKEN", "--", "sleep", "30"],
+                   env={"TOKEN": "s3cr3t-%s" % os.getpid()}, stdin=subprocess.DEVNULL)
+    try:
+        assert wait_until(lambda: subprocess.run(["pgrep", "-x", "bwrap"], stdout=subprocess.DEVNULL).returncode == 0)
+        out = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True).stdout
+        assert "s3cr3t-%s" % os.getpid() not in out
+    finally:
+        p.kill()
+        p.wait()
+
+
+def test_bwrap_missing(user):
+    r = user.run("true", opts=BW, env={"PATH": "/nonexistent"})
+    assert r.code == 125 and "install" in r.json["error"]["fix"]
+
+
+# -- wrapper -------------------------------------------------------------------
+
+ODD = "a'b\"c $(id) `id` {cwd}"
+
+
+@pytest.mark.parametrize("template", ["env {command}", "sh -c '{command}'", "sh -c \"exec {command}\"",
+                                      "sh -c 'exec {command}' ignored", "  env   {command}  "])
+def test_wrapper_is_byte_identical(user, template):
+    bare = user.host("printf", "%s\n", ODD, "", "\\", "x\ny").stdout
+    r = user.brig("run", "--workspace", user.ws, "--backend", "wrapper", "--wrapper", template,
+                  "--", "printf", "%s\n", ODD, "", "\\", "x\ny")
+    assert r.raw == bare and r.code == 0
+
+
+@pytest.mark.parametrize("template", ["true", "echo '{command}", "echo `{command}`", "echo $({command})",
+                                      "cat <<X\n{command}\nX", "echo x{command}", "sh -c \"echo '{command}'\"",
+                                      "echo \\{command}", "true # {command}", "sh -c 'cd {cwd}; ls' {command}"])
+def test_wrapper_templates_that_could_break(user, template):
+    r = user.run(*user.ran_marker(), opts=["--backend", "wrapper", "--wrapper", template])
+    assert r.code == 125 and r.json["error"]["code"] == "BAD_VALUE" and r.json["error"]["fix"]
+    assert not user.marker.exists()
+
+
+def test_wrapper_refusals(user):
+    assert user.run("true", opts=["--backend", "wrapper"]).code == 125
+    r = user.run("true", opts=["--backend", "wrapper", "--wrapper", "nsjail"])
+    if r.code:
+        assert "install" in r.json["error"]["fix"]
+    for o in (["--mask", "/usr"], ["--ro", "/etc/hosts"]):
+        assert user.run("true", opts=[*OPTS["wrapper"], *o]).code == 125
+
+
+def test_wrapper_hostile_directory_name(user):
+    d = user.mkdir(user.ws / "$(touch pwned) `id` 'q")
+    r = user.sh("pwd", ["--backend", "wrapper", "--wrapper", "env -C {cwd} {command}", "--cwd", d.name])
+    assert r.json["stdout"] == "%s\n" % d and not (user.ws / "pwned").exists()
+
+
+# -- none ----------------------------------------------------------------------
+
+def test_none_is_written_down(user):
+    log = user.home / "state/brig/audit.log"
+    env = {"XDG_STATE_HOME": str(user.home / "state")}
+    r = user.run("echo", ODD, opts=OPTS["none"], env=env)
+    assert r.code == 0
+    line = json.loads(log.read_text().splitlines()[-1])
+    assert line["argv"] == ["echo", ODD] and line["id"] == r.json["id"] and line["uid"] == user.uid
+    assert (line["backend"], line["cwd"]) == ("none", str(user.ws))
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600 and stat.S_IMODE(log.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("how", ["link", "fifo", "directory"])
+def test_none_without_a_log_does_not_run(user, how):
+    d = user.mkdir(user.home / "state/brig", 0o700)
+    target = user.write(user.home / "elsewhere", "")
+    if how == "link":
+        user.symlink(d / "audit.log", target)
+    elif how == "fifo":
+        os.mkfifo(d / "audit.log")
+        user.own(d / "audit.log")
+    else:
+        user.mkdir(d / "audit.log")
+    r = user.run(*user.ran_marker(), opts=OPTS["none"], env={"XDG_STATE_HOME": str(user.home / "state")})
+    assert r.code == 125 and r.json["error"]["code"] == "IO_FAILED" and not r.json["ran"]
+    assert not user.marker.exists() and target.read_text() == ""
+
+
+def test_none_is_never_a_fallback(user):
+    r = user.run(*user.ran_marker(), opts=["--backend", "seatbelt", "--fallback", "none"])
+    assert r.code == 125 and not user.marker.exists()
+
+
+def test_fallback_only_when_listed_and_never_silent(user):
+    assert user.run(*user.ran_marker(), opts=["--backend", "seatbelt"]).code == 125
+    assert not user.marker.exists()
+    r = user.sh("echo in", ["--backend", "seatbelt", "--fallback", "landlock"])
+    assert r.json["stdout"] == "in\n" and r.json["backend"] == "landlock"
+    assert r.json["denied"][0]["kind"] == "backend" and r.json["denied"][0]["target"] == "seatbelt"

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments for bubblewrap, the landlock filter, the choice of a backend. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "backend/bwrap_args.h"
+#include "backend/landlock_filter.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "policy/resolve.h"
+
+static char dir[] = "/tmp/brig-test-args-XXXXXX";
+
+static struct spec *resolve(const char *const *options)
+{
+	static const char *const cmd[] = { "true", NULL };
+	struct brig_spec *rq = brig_spec_new();
+	struct brig_error err = { 0 };
+	struct spec *s = NULL;
+
+	assert_int_equal(brig_spec_set(rq, "workspace", dir, &err), 0);
+	for (; options && *options; options += 2)
+		assert_int_equal(brig_spec_set(rq, options[0], options[1], &err), 0);
+	assert_int_equal(brig_spec_set_argv(rq, cmd, &err), 0);
+	assert_int_equal(policy_resolve(rq, &s, &err), 0);
+	brig_spec_free(rq);
+	return s;
+}
+
+/* The arguments as a vector. */
+static char **args(const char *const *options, const struct bwrap_features *f,
+		   struct bwrap_fds *fds, int want)
+{
+	struct spec *s = resolve(options);
+	struct plan p;
+	struct brig_error err = { 0 };
+	struct buf b = { 0 };
+	char **v = NULL;
+
+	assert_int_equal(plan_build(&p, s, &err), 0);
+	int r = bwrap_args(&b, fds, &p, f, &err);
+	assert_int_equal(r < 0 ? -1 : 0, want);
+	if (r < 0)
+		assert_true(err.code != BRIG_E_OK && err.fix[0]);
+	for (size_t at = 0; r == 0 && at < b.len; at += strlen(b.data + at) + 1)
+		strv_add(&v, b.data + at);
+	buf_free(&b);
+	plan_free(&p);
+	spec_free(s);
+	return v;
+}
+
+static int find(char **v, const char *a, const char *b)
+{
+	for (int i = 0; v[i]; i++)
+		if (streq(v[i], a) && (!b || (v[i + 1] && streq(v[i + 1], b))))
+			return i;
+	return -1;
+}
+
+static const struct bwrap_features all = { true, true, true, true, true }, none;
+
+static void test_flags(void **state)
+{
+	static const char *const must[] = { "--unshare-user", "--unshare-pid", "--unshare-net",
+					    "--unshare-ipc", "--unshare-uts", "--unshare-cgroup",
+					    "--die-with-parent", "--new-session", "--as-pid-1",
+					    "--seccomp", "--disable-userns" };
+	struct bwrap_fds fds = { 0 };
+	char **v = args(NULL, &all, &fds, 0);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(must); i++)
+		assert_true(find(v, must[i], NULL) >= 0);
+	assert_true(find(v, "--cap-drop", "ALL") >= 0);
+	/* never what skips in silence */
+	for (int i = 0; v[i]; i++)
+		assert_null(strncmp(v[i], "--", 2) == 0 ? strstr(v[i], "-try") : NULL);
+	/* the root of it is closed last */
+	int last = find(v, "--remount-ro", "/");
+	assert_true(last > find(v, "--tmpfs", "/tmp") && last > find(v, "--bind-fd", NULL));
+	/* every descriptor that is named is kept open */
+	for (int i = 0; v[i]; i++)
+		if (streq(v[i], "--bind-fd") || streq(v[i], "--file") ||
+		    streq(v[i], "--seccomp")) {
+			bool known = false;
+			for (size_t k = 0; k < fds.n; k++)
+				known = known || fds.v[k] == atoi(v[i + 1]);
+			assert_true(known);
+		}
+	strv_free(v);
+	bwrap_fds_free(&fds);
+}
+
+static void test_old_version(void **state)
+{
+	static const char *const size[] = { "tmp-size", "64M", NULL };
+	struct bwrap_fds fds = { 0 };
+	char **v = args(NULL, &none, &fds, 0);
+
+	(void)state;
+	static const char *const newer[] = { "--perms", "--size", "--bind-fd", "--ro-bind-fd",
+					     "--disable-userns", "--add-seccomp-fd" };
+	for (size_t i = 0; i < ARRAY_LEN(newer); i++)
+		assert_int_equal(find(v, newer[i], NULL), -1);
+	/* by descriptor all the same */
+	bool found = false;
+	for (int i = 0; v[i]; i++)
+		found = found || (streq(v[i], "--bind") &&
+				  strncmp(v[i + 1], "/proc/self/fd/", 14) == 0);
+	assert_true(found);
+	strv_free(v);
+	bwrap_fds_free(&fds);
+	/* what it cannot do is refused, not forgotten */
+	assert_null(args(size, &none, &fds, -1));
+	bwrap_fds_free(&fds);
+}
+
+static void test_words_stay_words(void **state)
+{
+	static const char *const env[] = { "env", "X=--bind\n/ /", "env", "Y=a=b", NULL };
+	struct bwrap_fds fds = { 0 };
+	char **v = args(env, &all, &fds, 0);
+	int x = find(v, "--setenv", "X");
+
+	(void)state;
+	assert_true(x >= 0);
+	assert_string_equal(v[x + 2], "--bind\n/ /");
+	assert_string_equal(v[find(v, "--setenv", "Y") + 2], "a=b");
+	strv_free(v);
+	bwrap_fds_free(&fds);
+}
+
+static void test_sizes(void **state)
+{
+	struct bwrap_fds fds = { 0 };
+	char **v = args(NULL, &all, &fds, 0);
+	uint64_t sum = 0;
+
+	(void)state;
+	for (int i = 0; v[i]; i++)
+		if (streq(v[i], "--size"))
+			sum += strtoull(v[i + 1], NULL, 10);
+	assert_true(sum > 0 && sum <= 256ull << 20);
+	strv_free(v);
+	bwrap_fds_free(&fds);
+}
+
+static void test_features(void **state)
+{
+	struct bwrap_features f;
+	static const char help[] = "--perms OCTAL\n--ro-bind-fd FD DEST\n";
+
+	(void)state;
+	bwrap_features_find(&f, help, sizeof help);
+	assert_true(f.perms && f.bind_fd && !f.size && !f.disable_userns && !f.add_seccomp_fd);
+}
+
+/* The smallest machine for classic filters that these need. */
+static uint32_t run_filter(const struct sock_filter *v, unsigned n,
+			   const struct seccomp_data *d)
+{
+	uint32_t a = 0;
+
+	for (unsigned pc = 0; pc < n; pc++) {
+		const struct sock_filter *i = &v[pc];
+		switch (i->code) {
+		case BPF_LD | BPF_W | BPF_ABS:
+			memcpy(&a, (const char *)d + i->k, 4);
+			break;
+		case BPF_ALU | BPF_AND | BPF_K:
+			a &= i->k;
+			break;
+		case BPF_JMP | BPF_JEQ | BPF_K:
+			pc += a == i->k ? i->jt : i->jf;
+			break;
+		case BPF_JMP | BPF_JGE | BPF_K:
+			pc += a >= i->k ? i->jt : i->jf;
+			break;
+		case BPF_RET | BPF_K:
+			return i->k;
+		default:
+			fail();
+		}
+	}
+	fail();
+	return 0;
+}
+
+static uint32_t verdict(int abi, bool net, int nr, uint64_t a0, uint64_t a1, uint64_t a2)
+{
+	struct sock_filter v[LANDLOCK_FILTER_MAX];
+	unsigned short n = landlock_filter(v, abi, net);
+	struct seccomp_data d = { .nr = nr, .args = { a0, a1, a2 } };
+
+#if defined(__x86_64__)
+	d.arch = AUDIT_ARCH_X86_64;
+#else
+	d.arch = AUDIT_ARCH_AARCH64;
+#endif
+	assert_true(n > 0 && n <= LANDLOCK_FILTER_MAX);
+	return run_filter(v, n, &d);
+}
+
+static void test_filter(void **state)
+{
+	const uint32_t family = SECCOMP_RET_ERRNO | EAFNOSUPPORT, ok = SECCOMP_RET_ALLOW;
+
+	(void)state;
+	for (int f = 0; f < 50; f++) {
+		assert_int_equal(verdict(7, false, SYS_socket, (uint64_t)f, 1, 0), family);
+		bool inet = f == AF_INET || f == AF_INET6 || f == AF_NETLINK;
+		assert_int_equal(verdict(7, true, SYS_socket, (uint64_t)f, 1, 0), inet ? ok : family);
+	}
+	/* the kernel looks at the low half only */
+	assert_int_equal(verdict(7, true, SYS_socket, 0x100000001ull, 1, 0), family);
+	assert_int_equal(verdict(7, false, SYS_socketpair, 1, SOCK_STREAM | SOCK_CLOEXEC, 0), ok);
+	assert_int_equal(verdict(7, false, SYS_socketpair, 1, SOCK_SEQPACKET, 0), ok);
+	assert_true(verdict(7, false, SYS_socketpair, 1, SOCK_DGRAM | SOCK_NONBLOCK, 0) != ok);
+	assert_true(verdict(7, false, SYS_socketpair, 1, SOCK_RAW, 0) != ok);
+	assert_true(verdict(7, false, SYS_shmget, 1, 1, 0) != ok);
+	assert_true(verdict(7, false, SYS_mq_open, 1, 1, 0) != ok);
+	assert_int_equal(verdict(7, false, SYS_prlimit64, 0, 1, 0), ok);
+	assert_true(verdict(7, false, SYS_prlimit64, 77, 1, 0) != ok);
+	assert_int_equal(verdict(7, false, SYS_truncate, 0, 0, 0), ok);
+	assert_true(verdict(2, false, SYS_truncate, 0, 0, 0) != ok);
+	assert_true(verdict(2, false, SYS_openat, 0, 0, O_TRUNC | O_RDONLY) != ok);
+	assert_int_equal(verdict(2, false, SYS_openat, 0, 0, O_TRUNC | O_WRONLY), ok);
+	assert_int_equal(verdict(2, false, SYS_openat, 0, 0, O_RDONLY), ok);
+	assert_int_equal(verdict(7, false, SYS_read, 0, 0, 0), ok);
+#if defined(__x86_64__)
+	assert_true(verdict(7, false, 0x40000000 | SYS_socket, 1, 1, 0) != ok);
+#endif
+}
+
+static void test_none_is_no_fallback(void **state)
+{
+	static const char *const no[] = { "backend", "seatbelt", NULL };
+	struct spec *s = resolve(no);
+	struct brig_result *res = result_new("x");
+
+	(void)state;
+	s->fallback[s->n_fallback++] = BACKEND_NONE;
+	backend_run(s, res);
+	assert_false(res->ran);
+	assert_int_equal(res->error.code, BRIG_E_BAD_VALUE);
+	assert_string_equal(res->backend, "seatbelt");
+	brig_result_free(res);
+	spec_free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_flags),	       cmocka_unit_test(test_old_version),
+		cmocka_unit_test(test_words_stay_words), cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_features),       cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_none_is_no_fallback),
+	};
+
+	if (!mkdtemp(dir))
+		return 1;
+	int r = cmocka_run_group_tests(tests, NULL, NULL);
+	rmdir(dir);
+	return r;
+}
