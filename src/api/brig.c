@@ -73,6 +73,30 @@ struct brig_result *brig_result_refused(const struct brig_error *why)
 	return res;
 }
 
+/* A backend that cannot run here still has a policy to explain; why it cannot is
+ * part of the explanation. */
+static int describe_backend(struct explained *x, struct brig_error *err)
+{
+	const struct backend *b = backend_get(x->spec->backend);
+	struct brig_error why = { 0 };
+	struct buf text = { 0 };
+	void *state = NULL;
+
+	if (!b || !b->describe)
+		return 0;
+	if (b->describes_bare) {
+		b->describe(x->spec, NULL, &text);
+	} else {
+		if (b->prepare(x->spec, &state, &why) < 0)
+			buf_addf(&text, "it cannot run here: %s (%s)\n", why.message, why.fix);
+		else
+			b->describe(x->spec, state, &text);
+		b->release(state);
+	}
+	x->described = buf_take(&text, NULL);
+	return x->described ? 0 : err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "explain", "text");
+}
+
 int explain_prepare(const struct brig_spec *rq, struct explained *x,
 		    struct brig_error *err)
 {
@@ -88,13 +112,7 @@ int explain_prepare(const struct brig_spec *rq, struct explained *x,
 			return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "explain", "a plan");
 		return plan_build(x->plan, x->spec, err);
 	}
-	const struct backend *b = backend_get(x->spec->backend);
-	struct buf text = { 0 };
-	if (b && b->describe) {
-		b->describe(x->spec, NULL, &text);
-		x->described = buf_take(&text, NULL);
-	}
-	return 0;
+	return describe_backend(x, err);
 }
 
 void explain_free(struct explained *x)

@@ -34,7 +34,10 @@ struct backend {
 	/* Frees what prepare() made; takes NULL. */
 	void (*release)(void *state);
 
-	/* What would be done, for explain: one line each.  May be NULL. */
+	/* What would be done, for explain: lines of text.  May be NULL.  With
+	 * describes_bare it needs no state: what it says does not depend on
+	 * this machine. */
+	bool describes_bare;
 	void (*describe)(const struct spec *s, const void *state, struct buf *out);
 };
 

@@ -92,5 +92,6 @@ const struct backend backend_none = {
 	.prepare = prepare,
 	.run = run,
 	.release = release,
+	.describes_bare = true,
 	.describe = describe,
 };

@@ -57,5 +57,6 @@ const struct backend backend_seatbelt = {
 	.prepare = prepare,
 	.run = run,
 	.release = release,
+	.describes_bare = true,
 	.describe = describe,
 };

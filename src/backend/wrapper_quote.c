@@ -254,6 +254,19 @@ static int put_quoted(struct expansion *x, const char **p, enum quotes q,
 	return r;
 }
 
+/* Whether the word in front is -c (or -lc and the like): what follows is one word
+ * of shell text, to every shell. */
+static bool after_dash_c(const char *tmpl, const char *p)
+{
+	while (p > tmpl && is_blank(p[-1]))
+		p--;
+	const char *end = p;
+	while (p > tmpl && p[-1] >= 'a' && p[-1] <= 'z')
+		p--;
+	return end - p >= 1 && end - p <= 4 && end[-1] == 'c' && p > tmpl && p[-1] == '-' &&
+	       p - 1 > tmpl && is_blank(p[-2]);
+}
+
 /* A placeholder outside of quotes. */
 static int put_bare(struct expansion *x, const char *tmpl, const char *p, size_t n,
 		    struct brig_error *err)
@@ -267,8 +280,17 @@ static int put_bare(struct expansion *x, const char *tmpl, const char *p, size_t
 	if ((p > tmpl && !is_blank(p[-1])) || (p[n] && !is_blank(p[n])))
 		return bad(err, "{command} is glued to other text",
 			   "put spaces around it");
-	quote_words(&x->out, x->argv);
 	x->have = true;
+	if (!starts(p, COMMAND) || !after_dash_c(tmpl, p)) {
+		quote_words(&x->out, x->argv);
+		return 0;
+	}
+	struct buf inner = { 0 };
+	quote_words(&inner, x->argv);
+	cleanup_free char *text = buf_take(&inner, NULL);
+	if (!text)
+		return -ENOMEM;
+	quote_word(&x->out, text);
 	return 0;
 }
 

@@ -863,15 +863,30 @@ def not_in_build(who, text, name):
 
 
 def key_mode(who):
-    assert under(who, "sandbox: {mode: native}\n", "true").json["backend"] == "native"
-    for name in ("landlock", "bwrap", "docker", "wrapper", "seatbelt", "none"):
-        r = under(who, "sandbox: {mode: %s}\n" % name, *who.ran_marker())
-        if not r.json["ran"]:
-            assert r.code == 125 and r.json["error"]["code"] == "UNSUPPORTED", r
-            assert name in r.json["error"]["message"] and not who.marker.exists()
-        else:
-            assert r.json["backend"] == name
-            who.marker.unlink()
+    # what the kernel shows of each: its own pid namespace, a filter only, nothing at all
+    shows = "readlink /proc/self/ns/pid; grep ^Seccomp: /proc/self/status"
+    ours = os.readlink("/proc/self/ns/pid")
+
+    def look(name, extra=""):
+        r = under(who, "sandbox: {mode: %s%s}\n" % (name, extra), "sh", "-c", shows)
+        assert r.json["backend"] == name, r
+        return r, (r.json["stdout"].split() if r.json["ran"] else None)
+
+    r, (ns, _, filtered) = look("native")
+    assert ns != ours and filtered == "2" and "pid" in r.json["enforced"]
+    r, (ns, _, filtered) = look("none")
+    assert ns == ours and filtered == "0" and set(r.json["enforced"]) <= {"memory", "pids", "cpu"}
+    for name, own in (("landlock", False), ("bwrap", True)):
+        r, seen = look(name)
+        if who.is_root:  # root's own workspace is for native only
+            assert r.code == 125 and r.json["error"]["code"] == "BAD_WORKSPACE" and seen is None
+            continue
+        assert (seen[0] != ours) is own and seen[2] == "2", r
+        assert ("pid" in r.json["enforced"]) is own
+    refused(who, "sandbox: {mode: seatbelt}\n", "UNSUPPORTED", "seatbelt")
+    refused(who, "sandbox: {mode: wrapper}\n", "BAD_VALUE", "template")
+    r = under(who, "sandbox: {mode: docker}\n", *who.ran_marker())
+    assert r.code == 125 and "docker" in r.json["backend"] and not who.marker.exists()
 
 
 def key_fallback(who):
@@ -1132,7 +1147,13 @@ def docker_key(value):
 
 
 def key_wrapper(who):
-    not_in_build(who, "sandbox: {mode: wrapper, wrapper: ['env', '{command}']}\n", "wrapper")
+    text = "printf '%s|' \"a'b $(echo x)\" {cwd}"
+    for template in ("['env', 'SEEN=yes', 'sh', '-c', '{command}']", "'env SEEN=yes sh -c {command}'"):
+        r = under(who, "sandbox: {mode: wrapper, wrapper: %s}\n" % template, "sh", "-c",
+                  "printf '%s|' \"$SEEN\"; " + text)
+        assert r.json["ran"] and r.json["backend"] == "wrapper", r
+        assert r.json["stdout"] == "yes|a'b x|{cwd}|", r
+    refused(who, "sandbox: {mode: wrapper, wrapper: 'env'}\n", "BAD_VALUE", "{command}")
 
 
 KEYS = {

@@ -118,7 +118,8 @@ static void test_round_trip(void **state)
 /* In quotes the command is text for a second shell. */
 static void test_nested_shell(void **state)
 {
-	static const char *const tmpls[] = { "sh -c '{command}'", "sh -c \"{command}\"",
+	static const char *const tmpls[] = { "sh -c {command}", "env sh -ec  {command}",
+					     "sh -c '{command}'", "sh -c \"{command}\"",
 					     "sh -c 'exec {command}'", "sh -c \" {command}\n\"" };
 
 	(void)state;
