@@ -10,6 +10,7 @@
 
 static const struct backend *const table[BACKEND__COUNT] = {
 	[BACKEND_NATIVE] = &backend_native,
+	[BACKEND_DOCKER] = &backend_docker,
 };
 
 const struct backend *backend_get(enum backend_id id)

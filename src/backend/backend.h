@@ -49,6 +49,6 @@ enum backend_id backend_by_name(const char *name);
  */
 void backend_run(const struct spec *s, struct brig_result *res);
 
-extern const struct backend backend_native;
+extern const struct backend backend_native, backend_docker;
 
 #endif
