@@ -59,6 +59,7 @@ struct spec {
 
 	char **argv;
 	char **env;
+	int env_fd; /* where part of env was read from, -1 none */
 
 	struct spec_bind workspace;
 	char *cwd; /* relative to the workspace; "" is its top */

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -184,6 +185,8 @@ static int resolve_seccomp(const struct brig_spec *rq, struct spec *s,
 		err_fix(err, "give a regular file of at most 1M");
 		return r;
 	}
+	if (!(s->seccomp_path = strdup(path)))
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "--seccomp");
 	r = seccomp_profile_compile(json, len, path, &s->seccomp, err);
 	if (r < 0 && err && !err->fix[0])
 		err_fix(err, "give a profile in Docker's JSON format: an object with "
@@ -195,7 +198,7 @@ static int check_supported(const struct brig_spec *rq, struct brig_error *err)
 {
 	const char *backend = request_text(rq, OPT_BACKEND);
 
-	if (!streq(backend, "native")) {
+	if (!backend_get(backend_by_name(backend))) {
 		err_set(err, BRIG_E_UNSUPPORTED, 0, "policy",
 			"the %s backend is not available in this version",
 			backend);
@@ -223,6 +226,25 @@ static int check_supported(const struct brig_spec *rq, struct brig_error *err)
 	return 0;
 }
 
+/* What backends with an image take besides. */
+static int resolve_container(const struct brig_spec *rq, struct spec *s)
+{
+	const struct {
+		enum opt o;
+		char **to;
+	} texts[] = { { OPT_IMAGE, &s->image }, { OPT_RUNTIME, &s->runtime },
+		      { OPT_DOCKER_SOCKET, &s->docker_socket } };
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		const char *v = request_text(rq, texts[i].o);
+		if (v && !(*texts[i].to = strdup(v)))
+			return -ENOMEM;
+	}
+	parse_uint(request_text(rq, OPT_POOL), 64, &s->pool_size);
+	s->pool_idle_ms = milli_of(rq, OPT_POOL_IDLE);
+	return 0;
+}
+
 static int resolve_all(const struct brig_spec *rq, struct spec *s,
 		       struct brig_error *err)
 {
@@ -235,6 +257,10 @@ static int resolve_all(const struct brig_spec *rq, struct spec *s,
 			       "no randomness for an id");
 	s->net = streq(request_text(rq, OPT_NET), "host") ? NET_HOST : NET_NONE;
 	s->loopback = streq(request_text(rq, OPT_LOOPBACK), "on");
+	s->backend = backend_by_name(request_text(rq, OPT_BACKEND));
+	r = resolve_container(rq, s);
+	if (r < 0)
+		goto no_memory;
 	s->capture = request_flag(rq, OPT_JSON);
 	s->pty = request_flag(rq, OPT_PTY);
 	resolve_limits(rq, s);
@@ -269,6 +295,7 @@ int policy_resolve(const struct brig_spec *rq, struct spec **out,
 	if (!s)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "spec");
 	s->workspace.fd = -1;
+	s->env_fd = -1;
 	int r = resolve_all(rq, s, err);
 	if (r < 0 && err && err->code != BRIG_E_OK && !err->fix[0])
 		err_fix(err, "brig doctor shows what this machine can enforce");

@@ -126,7 +126,9 @@ int resolve_env(const struct brig_spec *rq, struct spec *s,
 		if (r < 0)
 			return r;
 	}
-	if (request_has(rq, OPT_ENV_FD))
-		return put_from_fd(s, atoi(request_text(rq, OPT_ENV_FD)), err);
+	if (request_has(rq, OPT_ENV_FD)) {
+		s->env_fd = atoi(request_text(rq, OPT_ENV_FD));
+		return put_from_fd(s, s->env_fd, err);
+	}
 	return 0;
 }
