@@ -293,6 +293,10 @@ int docker_recipe_build(struct docker_recipe *r, const struct docker_job *j,
 	*r = (struct docker_recipe){ .n_paths = j->n_checks, .pool_size = s->pool_size,
 				     .pool_idle_ms = s->pool_idle_ms };
 	snprintf(r->socket, sizeof r->socket, "%s", j->socket);
+	if (s->idmapped) {
+		r->map_uid = docker_uid(s);
+		r->map_gid = docker_gid(s);
+	}
 	/* Where ids or the kernel are others, no socket and no descriptors of ours:
 	 * the engine's stream goes everywhere. */
 	r->stream = e->remapped || !docker_runtime_is_native(s->runtime ? s->runtime : e->runtime);

@@ -31,7 +31,7 @@ static int open_door(struct door *d, const char *id, struct brig_error *err)
 
 	d->fd = -1;
 	int r = docker_dir(dir, true);
-	if (r == 0 && snprintf(d->path, sizeof d->path, "%s/%s.ctl", dir, id) >=
+	if (r == 0 && snprintf(d->path, sizeof d->path, "%s/%d-%s.ctl", dir, (int)getpid(), id) >=
 			      (int)sizeof d->path)
 		r = -ENAMETOOLONG;
 	if (r < 0) {
@@ -217,8 +217,9 @@ static int accept_init(struct docker_engine *e, const struct door *d, const char
 		       "the container's init did not connect");
 }
 
-static int bring_up(struct docker_engine *e, const struct docker_recipe *r, struct door *d,
-		    struct docker_parked *p, struct brig_error *err)
+static int bring_up(struct docker_engine *e, const struct docker_recipe *r,
+		    const json_t *body, struct door *d, struct docker_parked *p,
+		    struct brig_error *err)
 {
 	json_t *v = NULL;
 	int n = 0;
@@ -234,7 +235,7 @@ static int bring_up(struct docker_engine *e, const struct docker_recipe *r, stru
 	if (n >= 0)
 		n = inspect(e, p->id, &v, err);
 	if (n >= 0)
-		n = docker_readback(v, r, &p->says, err);
+		n = docker_readback(v, body, &p->says, err);
 	if (n >= 0) {
 		const json_t *pid = json_object_get(json_object_get(v, "State"), "Pid");
 		json_int_t number = json_integer_value(pid);
@@ -252,6 +253,7 @@ int docker_container_make(struct docker_engine *e, const struct docker_recipe *r
 			  struct brig_error *err)
 {
 	struct door d = { .fd = -1 };
+	struct docker_mapped mapped = { .n = 0 };
 	struct brig_error ignored = { 0 };
 
 	docker_parked_init(p);
@@ -259,11 +261,14 @@ int docker_container_make(struct docker_engine *e, const struct docker_recipe *r
 	json_t *body = n == 0 ? container_body(r, &d, id, name) : NULL;
 	if (n == 0 && !body)
 		n = err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "docker", "a request");
+	if (n == 0 && r->map_uid)
+		n = docker_idmap_apply(&mapped, body, r, id, err);
 	if (n == 0)
 		n = create(e, r, body, id, p, err);
-	json_decref(body);
 	if (n == 0)
-		n = bring_up(e, r, &d, p, err);
+		n = bring_up(e, r, body, &d, p, err);
+	json_decref(body);
+	docker_idmap_release(&mapped);
 	close_door(&d);
 	if (n < 0 && p->id[0])
 		docker_container_remove(e, p->id, &ignored);

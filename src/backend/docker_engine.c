@@ -157,5 +157,6 @@ int docker_sweep(struct docker_engine *e)
 			removed++;
 	}
 	json_decref(list);
+	docker_dir_sweep();
 	return removed;
 }

@@ -29,6 +29,7 @@ struct docker_recipe {
 	size_t n_paths;
 	struct buf key;
 	uint64_t pool_size, pool_idle_ms;
+	uint32_t map_uid, map_gid; /* root's trees are shown under these; 0: none are */
 	char owner[160];   /* label of its containers; empty: this process */
 };
 
@@ -58,8 +59,22 @@ int docker_container_remove(struct docker_engine *e, const char *id, struct brig
 bool docker_container_oom(struct docker_engine *e, const char *id);
 /* docker_readback.c: LAYER_BITs that the stored configuration supports; -errno with err when it is
  * not what was asked for. */
-int docker_readback(const json_t *inspect, const struct docker_recipe *r, unsigned *says,
+int docker_readback(const json_t *inspect, const json_t *body, unsigned *says,
 		    struct brig_error *err);
+
+/* docker_idmap.c: trees of root's, each mounted once more for the engine under
+ * other ids, and the body's sources changed to there.  The mounts are detached
+ * again by docker_idmap_release(), when the container has them. */
+enum { DOCKER_MAPPED_MAX = 16 };
+struct docker_mapped {
+	char at[DOCKER_MAPPED_MAX][108];
+	size_t n;
+};
+int docker_idmap_apply(struct docker_mapped *m, json_t *body, const struct docker_recipe *r,
+		       const char *id, struct brig_error *err);
+void docker_idmap_release(struct docker_mapped *m);
+/* Removes sockets and mounts of processes that are gone. */
+void docker_dir_sweep(void);
 
 /* docker_sweep.c: "boot pidns uid pid start" of this process, for a label. */
 int docker_owner(char out[160]);

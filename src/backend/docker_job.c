@@ -14,13 +14,31 @@
 #include "base/helper.h"
 #include "base/str.h"
 
+/*
+ * Root's own workspace is shown under an id that nobody has.  It is made from
+ * the workspace, so that waiting containers fit the next call; different
+ * workspaces have different ids.
+ */
+static uint32_t mapped_id(const struct spec *s)
+{
+	const struct {
+		uint64_t dev, ino;
+	} what = { s->workspace.dev, s->workspace.ino };
+
+	return 0x70400000u + (uint32_t)(docker_hash((const char *)&what, sizeof what) & 0x3fffff);
+}
+
 uid_t docker_uid(const struct spec *s)
 {
+	if (s->idmapped)
+		return mapped_id(s);
 	return s->host_uid ? s->host_uid : s->in_uid;
 }
 
 gid_t docker_gid(const struct spec *s)
 {
+	if (s->idmapped)
+		return mapped_id(s);
 	return s->host_gid ? s->host_gid : s->in_gid;
 }
 
@@ -165,10 +183,8 @@ int docker_job_key(const struct docker_job *j, struct buf *b)
 	field(b, "image", s->image);
 	field(b, "runtime", s->runtime);
 	number(b, "idmapped", s->idmapped);
-	if (!s->idmapped) {
-		number(b, "uid", docker_uid(s));
-		number(b, "gid", docker_gid(s));
-	}
+	number(b, "uid", docker_uid(s));
+	number(b, "gid", docker_gid(s));
 	key_bind(b, &s->workspace);
 	for (size_t i = 0; i < s->n_binds; i++)
 		key_bind(b, &s->binds[i]);

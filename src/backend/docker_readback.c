@@ -105,11 +105,11 @@ static unsigned layers_of(const json_t *host)
 	return bits;
 }
 
-int docker_readback(const json_t *inspect, const struct docker_recipe *r, unsigned *says,
+int docker_readback(const json_t *inspect, const json_t *body, unsigned *says,
 		    struct brig_error *err)
 {
 	const json_t *host = json_object_get(inspect, "HostConfig");
-	const json_t *want = json_object_get(r->body, "HostConfig");
+	const json_t *want = json_object_get(body, "HostConfig");
 	const json_t *config = json_object_get(inspect, "Config");
 	const json_t *opts = json_object_get(host, "SecurityOpt");
 
@@ -121,7 +121,7 @@ int docker_readback(const json_t *inspect, const struct docker_recipe *r, unsign
 	if (json_is_true(json_object_get(want, "ReadonlyRootfs")) &&
 	    !json_is_true(json_object_get(host, "ReadonlyRootfs")))
 		return differs(err, "the root is writable");
-	if (!streq(text_of(config, "User"), text_of(r->body, "User")))
+	if (!streq(text_of(config, "User"), text_of(body, "User")))
 		return differs(err, "the user");
 	if (json_array_size(json_object_get(host, "Devices")) > 0)
 		return differs(err, "it has devices");

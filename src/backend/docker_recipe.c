@@ -46,10 +46,11 @@ static int from_hex(const json_t *v, struct buf *b)
 
 char *docker_recipe_text(const struct docker_recipe *r)
 {
-	json_t *v = json_pack("{s:s, s:O, s:b, s:I, s:I, s:I, s:o, s:o}", "socket", r->socket,
+	json_t *v = json_pack("{s:s, s:O, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "socket", r->socket,
 			      "body", r->body, "stream", r->stream, "paths",
 			      (json_int_t)r->n_paths, "size", (json_int_t)r->pool_size, "idle",
-			      (json_int_t)r->pool_idle_ms, "hello", to_hex(&r->hello), "key",
+			      (json_int_t)r->pool_idle_ms, "map_uid", (json_int_t)r->map_uid,
+			      "map_gid", (json_int_t)r->map_gid, "hello", to_hex(&r->hello), "key",
 			      to_hex(&r->key));
 	char *text = v ? json_dumps(v, JSON_COMPACT) : NULL;
 
@@ -72,6 +73,8 @@ int docker_recipe_parse(struct docker_recipe *r, const char *text, size_t len)
 		r->n_paths = (size_t)json_integer_value(json_object_get(v, "paths"));
 		r->pool_size = (uint64_t)json_integer_value(json_object_get(v, "size"));
 		r->pool_idle_ms = (uint64_t)json_integer_value(json_object_get(v, "idle"));
+		r->map_uid = (uint32_t)json_integer_value(json_object_get(v, "map_uid"));
+		r->map_gid = (uint32_t)json_integer_value(json_object_get(v, "map_gid"));
 		e = from_hex(json_object_get(v, "hello"), &r->hello);
 		if (e == 0)
 			e = from_hex(json_object_get(v, "key"), &r->key);
