@@ -60,6 +60,7 @@ struct docker_parked {
 	pid_t job;       /* the job, from the kernel; 0 on a stream */
 	unsigned says;   /* LAYER_BITs that the engine's read-back supports */
 	char image[80];  /* its id, which a name may lose */
+	uint8_t key[PARK_KEY]; /* only its init and we know it */
 	struct park_report report;
 	struct park_path *paths;
 };

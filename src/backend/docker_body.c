@@ -125,7 +125,9 @@ static void add_tmpfs(json_t *tmpfs, const struct spec *s)
 	unsigned long long size = s->limits.tmp_size;
 	char text[160];
 
-	snprintf(text, sizeof text, "rw,exec,nosuid,nodev,size=%llu,mode=1777", size / 2);
+	/* runc gives it the mode of the image's directory: the owner can always write */
+	snprintf(text, sizeof text, "rw,exec,nosuid,nodev,size=%llu,mode=1777,uid=%u,gid=%u",
+		 size / 2, docker_uid(s), docker_gid(s));
 	json_object_set_new(tmpfs, "/tmp", json_string(text));
 	if (streq(s->home, s->workspace.dst) || streq(s->home, "/tmp"))
 		return;

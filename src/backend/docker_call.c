@@ -146,6 +146,9 @@ static int on_frame(void *arg, uint32_t type, const char *body, size_t len)
 		if (len != sizeof r->status)
 			return -EPROTO;
 		memcpy(&r->status, body, len);
+		/* not from the init: somebody inside wrote it, and runs */
+		if (memcmp(r->status.key, r->p->key, sizeof r->status.key) != 0)
+			return -EPROTO;
 		r->status_known = true;
 		return 0;
 	default:
@@ -310,6 +313,8 @@ static int make_sure(struct docker_run *r)
 
 	if (r->status_known)
 		return 0; /* the init has killed and reaped everything */
+	/* an engine that still has something to write to us would not end it */
+	shutdown(r->p->fd, SHUT_RDWR);
 	/* its end is the end of all: the kernel sees to it before it says so */
 	if (r->init_pidfd >= 0 &&
 	    (sys_pidfd_send_signal(r->init_pidfd, SIGKILL, 0) == 0 || errno == ESRCH) &&
@@ -341,7 +346,8 @@ static void settle(struct docker_run *r)
 	if (r->spec->idmapped && r->p->stream)
 		result_deny(res, "path", r->spec->workspace.dst,
 			    "with this runtime no new file can be made in root's workspace",
-			    "give the workspace to an ordinary user (chown)", 1);
+			    "no new file can be made in it with this runtime: give it to an "
+			    "ordinary user (chown)", 1);
 	if (r->status_known) {
 		res->cpu_ms = (double)r->status.cpu_us / 1e3;
 		res->max_rss_kb = r->p->stream ? 0 : r->status.max_rss_kb;

@@ -28,6 +28,7 @@ struct message {
 	uint8_t stream;
 	int32_t pid, job;
 	uint32_t says, n_paths;
+	uint8_t key[PARK_KEY];
 	struct park_report report;
 };
 
@@ -61,6 +62,7 @@ int docker_parked_send(int sock, const struct docker_parked *p)
 		msg.job = p->job;
 		msg.says = p->says;
 		msg.report = p->report;
+		memcpy(msg.key, p->key, sizeof msg.key);
 		msg.n_paths = p->report.n_paths;
 		m.msg_control = ctl.space;
 		m.msg_controllen = sizeof ctl.space;
@@ -114,6 +116,7 @@ int docker_parked_recv(int sock, size_t n_paths, struct docker_parked *p)
 		p->job = msg.job;
 		p->says = msg.says;
 		p->report = msg.report;
+		memcpy(p->key, msg.key, sizeof p->key);
 		size_t len = n_paths * sizeof *p->paths;
 		p->paths = malloc(len ? len : 1);
 		if (!p->paths)

@@ -66,19 +66,22 @@ void docker_engine_close(struct docker_engine *e)
 	*e = (struct docker_engine){ 0 };
 }
 
-/* When a process started, in ticks since boot; 0 when it is gone. */
+/* When a process started, in ticks since boot; 0 when it is gone, or waits only
+ * to be reaped. */
 static unsigned long long start_of(pid_t pid)
 {
 	char path[32], text[1024];
 	unsigned long long start = 0;
+	char state = 'Z';
 
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
 	if (fd_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
 		return 0;
 	/* the name in the second field may hold anything, even ") " */
 	const char *p = strrchr(text, ')');
-	if (!p || sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
-				"%*d %*d %*d %*d %llu", &start) != 1)
+	if (!p || sscanf(p + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+				"%*d %*d %*d %*d %llu", &state, &start) != 2 ||
+	    state == 'Z' || state == 'X')
 		return 0;
 	return start;
 }

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -26,8 +27,9 @@ int docker_hello_build(const struct docker_job *j, struct buf *b)
 	/* Under a caller's own profile, which the engine loads, the floor stays. */
 	const struct seccomp_prog *f = j->spec->seccomp ? seccomp_floor() :
 							  seccomp_default(false);
-	const struct park_hello h = { PARK_MAGIC, PARK_VERSION, f->len,
-				      (uint32_t)j->n_checks };
+	const struct park_hello h = { .magic = PARK_MAGIC, .version = PARK_VERSION,
+				      .n_filter = f->len,
+				      .n_paths = (uint32_t)j->n_checks };
 
 	buf_add(b, &h, sizeof h);
 	buf_add(b, f->insns, f->len * sizeof *f->insns);
@@ -129,6 +131,24 @@ static ssize_t receive(struct docker_parked *p, char *data, size_t cap)
 	return n;
 }
 
+/* The same for every container of a recipe, but for the key. */
+static int send_hello(struct docker_parked *p, const struct buf *hello)
+{
+	struct park_hello h;
+	struct buf b = { 0 };
+
+	if (hello->len < sizeof h || getrandom(p->key, sizeof p->key, 0) != sizeof p->key)
+		return -EIO;
+	memcpy(&h, hello->data, sizeof h);
+	memcpy(h.key, p->key, sizeof h.key);
+	buf_add(&b, &h, sizeof h);
+	buf_add(&b, hello->data + sizeof h, hello->len - sizeof h);
+	int r = buf_ok(&b) ? docker_frame_send(p->fd, PARK_HELLO, b.data, b.len, NULL, 0) :
+			     -ENOMEM;
+	buf_free(&b);
+	return r;
+}
+
 int docker_hello(struct docker_parked *p, const struct buf *hello, size_t n_paths,
 		 int timeout_ms, struct brig_error *err)
 {
@@ -141,7 +161,7 @@ int docker_hello(struct docker_parked *p, const struct buf *hello, size_t n_path
 
 	if (!p->stream)
 		setsockopt(p->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
-	r = docker_frame_send(p->fd, PARK_HELLO, hello->data, hello->len, NULL, 0);
+	r = send_hello(p, hello);
 	while (r == 0 && !w.done) {
 		big_buffer char data[8192];
 		struct pollfd pfd = { p->fd, POLLIN, 0 };

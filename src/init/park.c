@@ -33,6 +33,7 @@ struct park {
 	int pty;
 	bool trying, running, status_known;
 	int status;
+	uint8_t key[PARK_KEY]; /* proves that the last word is ours */
 	/* input that the command has not taken yet */
 	char pending[PARK_DATA_MAX];
 	size_t pending_at, pending_len;
@@ -231,7 +232,8 @@ static void finish(void)
 		while (p.pty >= 0 && SYS5(SYS_ppoll, &w, 1, at_once, 0, 8) > 0)
 			copy_out(&p.pty, PARK_OUT);
 	}
-	const struct park_status s = { p.status_known ? p.status : -1, peak_kb, total_us };
+	struct park_status s = { p.status_known ? p.status : -1, peak_kb, total_us, { 0 } };
+	memcpy(s.key, p.key, sizeof s.key);
 	tell(PARK_STATUS, &s, sizeof s);
 	/* what was on its way does not matter any more */
 	for (;;) {
@@ -317,22 +319,27 @@ static void on_brig(void)
 /* From the job: a terminal's master, a failure, or, closed, a command that runs. */
 static void on_job(void)
 {
-	struct park_fail f;
+	struct job_word w;
 	int fd = -1, n = 1;
-	long got = park_recv_fds(p.job, &f, sizeof f, &fd, &n);
+	long got = park_recv_fds(p.job, &w, sizeof w, &fd, &n);
+	struct park_fail f = w.fail;
 
-	if (got == (long)sizeof f && n == 1) {
+	if (got == (long)sizeof w && w.has_key) {
+		memcpy(p.key, w.key, sizeof p.key);
+		return;
+	}
+	if (got == (long)sizeof w && n == 1) {
 		p.pty = fd;
 		nonblocking(fd);
 		return;
 	}
-	if (got == (long)sizeof f && !f.errnum) {
+	if (got == (long)sizeof w && !f.errnum) {
 		p.trying = true;
 		return;
 	}
-	if (got != (long)sizeof f && !p.trying)
+	if (got != (long)sizeof w && !p.trying)
 		f = (struct park_fail){ PARK_STEP_PROTOCOL, E_PROTO }; /* it died */
-	if (got == (long)sizeof f || !p.trying) {
+	if (got == (long)sizeof w || !p.trying) {
 		tell(PARK_FAIL, &f, sizeof f);
 		finish();
 	}

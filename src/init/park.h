@@ -63,9 +63,18 @@ enum {
 	PARK_FILTER_MAX = 4096,
 };
 
+/*
+ * The last word of pid 1 counts: after it the workspace is judged.  On a stream
+ * the command may be able to write there too (gVisor lets it open /proc/1/fd), so
+ * STATUS carries a key that came with HELLO.  Only the job, which forgets it by
+ * execve, and pid 1, whose memory nobody inside can read, have ever had it.
+ */
+enum { PARK_KEY = 16 };
+
 /* Followed by the filter's instructions, then n_paths texts, each ended by NUL. */
 struct park_hello {
 	uint32_t magic, version;
+	uint8_t key[PARK_KEY];
 	uint32_t n_filter, n_paths;
 };
 
@@ -120,6 +129,7 @@ struct park_status {
 	int32_t status; /* as wait() has it; -1: ended at the deadline, unknown */
 	uint32_t max_rss_kb;
 	uint64_t cpu_us;
+	uint8_t key[PARK_KEY];
 };
 
 #endif

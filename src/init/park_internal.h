@@ -30,6 +30,14 @@ struct job_ends {
 	int stdio[3];  /* stream only: pipes */
 };
 
+/* From the job to pid 1: a failure, "trying" (no errno), a terminal's master
+ * (a descriptor with it), or the key. */
+struct job_word {
+	struct park_fail fail;
+	uint32_t has_key;
+	uint8_t key[PARK_KEY];
+};
+
 /* The job: never returns. */
 void park_job(const struct channel *ch, const struct job_ends *ends)
 	__attribute__((noreturn));

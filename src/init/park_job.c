@@ -24,9 +24,11 @@ static void fail(const struct job_ends *ends, enum park_step step, long errnum)
 	__attribute__((noreturn));
 static void fail(const struct job_ends *ends, enum park_step step, long errnum)
 {
-	const struct park_fail f = { step, (int32_t)(errnum < 0 ? -errnum : errnum) };
+	const struct job_word w = {
+		.fail = { step, (int32_t)(errnum < 0 ? -errnum : errnum) }
+	};
 
-	park_send_fd(ends->parent, &f, sizeof f, -1);
+	park_send_fd(ends->parent, &w, sizeof w, -1);
 	die(127);
 }
 
@@ -168,6 +170,10 @@ static void get_ready(const struct channel *ch, const struct job_ends *ends)
 	if (h.magic != PARK_MAGIC || h.version != PARK_VERSION ||
 	    h.n_filter > PARK_FILTER_MAX || h.n_paths > PARK_PATHS_MAX || at > head.len)
 		fail(ends, PARK_STEP_PROTOCOL, E_PROTO);
+	struct job_word w = { .has_key = 1 };
+	memcpy(w.key, h.key, sizeof w.key);
+	if (!park_send_fd(ends->parent, &w, sizeof w, -1))
+		die(0);
 	for (uint32_t i = 0; i < h.n_paths; i++) {
 		size_t end = at;
 		while (end < head.len && blob[end])
@@ -244,7 +250,7 @@ static void open_terminal(const struct channel *ch, const struct job_ends *ends,
 			  const struct park_go *go, int fds[3])
 {
 	const struct park_head head = { PARK_PTY, 0 };
-	const struct park_fail none = { 0, 0 };
+	const struct job_word none = { .fail = { 0, 0 } };
 	const uint16_t size[4] = { go->rows, go->cols, 0, 0 };
 	int unlock = 0;
 
@@ -374,7 +380,7 @@ void park_job(const struct channel *ch, const struct job_ends *ends)
 		fail(ends, PARK_STEP_CWD, r);
 	SYS4(SYS_rt_sigprocmask, 2 /* SETMASK */, &none, 0, sizeof none);
 	/* from here on an end without a word means that the command runs */
-	const struct park_fail trying = { PARK_STEP_EXEC, 0 };
+	const struct job_word trying = { .fail = { PARK_STEP_EXEC, 0 } };
 	if (!park_send_fd(ends->parent, &trying, sizeof trying, -1))
 		die(127);
 	fail(ends, PARK_STEP_EXEC, execute());
