@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "backend/docker_engine.h"
@@ -120,23 +121,48 @@ static int add_mask(json_t *mounts, json_t *tmpfs, json_t *by_runtime, const str
 }
 
 /* The private writable trees share the size that was given for all of them. */
-static void add_tmpfs(json_t *tmpfs, const struct spec *s)
+static void add_tmpfs(json_t *tmpfs, const struct spec *s, bool podman)
 {
 	unsigned long long size = s->limits.tmp_size;
-	char text[160];
+	const char *modes[] = { "1777", "0700" };
+	const char *paths[] = { "/tmp", s->home };
+	const unsigned long long sizes[] = { size / 2, size / 4 };
+	bool own_home = !streq(s->home, s->workspace.dst) && !streq(s->home, "/tmp");
 
-	/* runc gives it the mode of the image's directory: the owner can always write */
-	snprintf(text, sizeof text, "rw,exec,nosuid,nodev,size=%llu,mode=1777,uid=%u,gid=%u",
-		 size / 2, docker_uid(s), docker_gid(s));
-	json_object_set_new(tmpfs, "/tmp", json_string(text));
-	if (streq(s->home, s->workspace.dst) || streq(s->home, "/tmp"))
-		return;
-	snprintf(text, sizeof text, "rw,exec,nosuid,nodev,size=%llu,mode=0700,uid=%u,gid=%u",
-		 size / 4, docker_uid(s), docker_gid(s));
-	json_object_set_new(tmpfs, s->home, json_string(text));
+	for (size_t i = 0; i < (own_home ? 2u : 1u); i++) {
+		char text[160];
+		/* runc gives it the mode of the image's directory, so it has to be
+		 * owned; Podman knows no owner, so it has to be open.  There is
+		 * nobody else inside either way. */
+		int n = snprintf(text, sizeof text, "rw,exec,nosuid,nodev,size=%llu,mode=%s",
+				 sizes[i], podman ? "1777" : modes[i]);
+		if (!podman)
+			snprintf(text + n, sizeof text - (size_t)n, ",uid=%u,gid=%u",
+				 docker_uid(s), docker_gid(s));
+		json_object_set_new(tmpfs, paths[i], json_string(text));
+	}
 }
 
-static json_t *ulimits(const struct spec *s)
+/* Podman's own defaults are higher than what it may set when it is confined. */
+static void add_own_limits(json_t *list)
+{
+	static const struct {
+		const char *name;
+		int which;
+		rlim_t most; /* its service has lowered its own to this */
+	} kinds[] = { { "nofile", RLIMIT_NOFILE, 1048576 }, { "nproc", RLIMIT_NPROC, 32768 } };
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		struct rlimit r;
+		if (getrlimit((__rlimit_resource_t)kinds[i].which, &r) < 0)
+			continue;
+		json_int_t hard = (json_int_t)(r.rlim_max > kinds[i].most ? kinds[i].most : r.rlim_max);
+		json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "Name", kinds[i].name,
+						      "Soft", hard, "Hard", hard));
+	}
+}
+
+static json_t *ulimits(const struct spec *s, bool podman)
 {
 	/* 1 and not 0: a core handler behind a pipe is started for 0 too */
 	json_t *a = json_pack("[{s:s, s:i, s:i}]", "Name", "core", "Soft", 1, "Hard", 1);
@@ -145,6 +171,8 @@ static json_t *ulimits(const struct spec *s)
 		json_array_append_new(a, json_pack("{s:s, s:I, s:I}", "Name", "fsize", "Soft",
 						   (json_int_t)s->limits.file_size, "Hard",
 						   (json_int_t)s->limits.file_size));
+	if (podman)
+		add_own_limits(a);
 	return a;
 }
 
@@ -186,7 +214,7 @@ static int add_security(json_t *host, const struct docker_job *j, struct brig_er
 	return r;
 }
 
-static void add_limits(json_t *host, const struct spec *s)
+static void add_limits(json_t *host, const struct spec *s, bool podman)
 {
 	const struct spec_limits *l = &s->limits;
 
@@ -201,11 +229,11 @@ static void add_limits(json_t *host, const struct spec *s)
 	if (l->pids)
 		json_object_set_new(host, "PidsLimit", json_integer((json_int_t)l->pids));
 	json_object_set_new(host, "ShmSize", json_integer((json_int_t)(l->tmp_size / 4)));
-	json_object_set_new(host, "Ulimits", ulimits(s));
+	json_object_set_new(host, "Ulimits", ulimits(s, podman));
 	json_object_set_new(host, "OomScoreAdj", json_integer(500));
 }
 
-static int host_config(json_t *host, const struct docker_job *j, bool stream,
+static int host_config(json_t *host, const struct docker_job *j, bool stream, bool podman,
 		       struct brig_error *err)
 {
 	const struct spec *s = j->spec;
@@ -225,7 +253,7 @@ static int host_config(json_t *host, const struct docker_job *j, bool stream,
 	}
 	if (add_mount(mounts, park, DOCKER_INSIDE "/park", false) < 0)
 		return mount_error(park, err);
-	add_tmpfs(tmpfs, s);
+	add_tmpfs(tmpfs, s, podman);
 	r = add_binds(mounts, j, err);
 	for (char **m = s->masks; r == 0 && m && *m; m++)
 		r = add_mask(mounts, tmpfs, hide, s, *m, stream, err);
@@ -233,11 +261,12 @@ static int host_config(json_t *host, const struct docker_job *j, bool stream,
 		mount_error("--mask", err);
 	if (r == 0)
 		r = add_security(host, j, err);
-	add_limits(host, s);
+	add_limits(host, s, podman);
 	return r;
 }
 
-static json_t *create_body(const struct docker_job *j, bool stream, struct brig_error *err)
+static json_t *create_body(const struct docker_job *j, bool stream, bool podman,
+			   struct brig_error *err)
 {
 	const struct spec *s = j->spec;
 	char user[32];
@@ -268,7 +297,7 @@ static json_t *create_body(const struct docker_job *j, bool stream, struct brig_
 	json_object_set_new(body, "Entrypoint",
 			    json_pack("[s, s]", DOCKER_INSIDE "/park",
 				      stream ? "-" : DOCKER_INSIDE "/ctl"));
-	if (host_config(host, j, stream, err) < 0) {
+	if (host_config(host, j, stream, podman, err) < 0) {
 		json_decref(body);
 		return NULL;
 	}
@@ -302,7 +331,7 @@ int docker_recipe_build(struct docker_recipe *r, const struct docker_job *j,
 	/* Where ids or the kernel are others, no socket and no descriptors of ours:
 	 * the engine's stream goes everywhere. */
 	r->stream = e->remapped || !docker_runtime_is_native(s->runtime ? s->runtime : e->runtime);
-	r->body = create_body(j, r->stream, err);
+	r->body = create_body(j, r->stream, e->podman, err);
 	if (r->body && docker_job_key(j, &r->key) == 0 && docker_hello_build(j, &r->hello) == 0)
 		return 0;
 	if (err->code == BRIG_E_OK)

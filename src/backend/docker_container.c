@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One container, from the recipe to an armed job, and its removal. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,6 +83,33 @@ static json_t *container_body(const struct docker_recipe *r, const struct door *
 							DOCKER_INSIDE "/ctl", "ReadOnly", 1));
 	}
 	return body;
+}
+
+/* Podman takes the profile as the name of a file, Docker as text. */
+static int profile_file(json_t *body, const char *id, char path[128], struct brig_error *err)
+{
+	json_t *opts = json_object_get(json_object_get(body, "HostConfig"), "SecurityOpt");
+	char dir[PATH_MAX], option[160];
+	size_t i;
+	json_t *v;
+
+	json_array_foreach(opts, i, v) {
+		const char *text = json_string_value(v);
+		if (!text || strncmp(text, "seccomp=", 8) != 0)
+			continue;
+		int n = docker_dir(dir, true);
+		if (n == 0 && snprintf(path, 128, "%s/%d-%s.json", dir, (int)getpid(), id) >= 128)
+			n = -ENAMETOOLONG;
+		cleanup_close int fd = n < 0 ? n : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+							0600);
+		if (n == 0)
+			n = fd < 0 ? -errno : fd_write_full(fd, text + 8, strlen(text + 8));
+		if (n < 0)
+			return err_set(err, BRIG_E_SETUP_FAILED, -n, "docker", "the profile");
+		snprintf(option, sizeof option, "seccomp=%s", path);
+		json_array_set_new(opts, i, json_string(option));
+	}
+	return 0;
 }
 
 static void list_runtimes(const struct docker_engine *e, char *out, size_t cap)
@@ -254,6 +282,7 @@ int docker_container_make(struct docker_engine *e, const struct docker_recipe *r
 {
 	struct door d = { .fd = -1 };
 	struct docker_mapped mapped = { .n = 0 };
+	char profile[128] = "";
 	struct brig_error ignored = { 0 };
 
 	docker_parked_init(p);
@@ -263,12 +292,16 @@ int docker_container_make(struct docker_engine *e, const struct docker_recipe *r
 		n = err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "docker", "a request");
 	if (n == 0 && r->map_uid)
 		n = docker_idmap_apply(&mapped, body, r, id, err);
+	if (n == 0 && e->podman)
+		n = profile_file(body, id, profile, err);
 	if (n == 0)
 		n = create(e, r, body, id, p, err);
 	if (n == 0)
 		n = bring_up(e, r, body, &d, p, err);
 	json_decref(body);
 	docker_idmap_release(&mapped);
+	if (profile[0])
+		unlink(profile);
 	close_door(&d);
 	if (n < 0 && p->id[0])
 		docker_container_remove(e, p->id, &ignored);

@@ -88,7 +88,7 @@ int docker_idmap_apply(struct docker_mapped *m, json_t *body, const struct docke
 	return 0;
 }
 
-/* "PID-….ctl" and "PID-….map" of processes that are gone. */
+/* "PID-….ctl", ".json" and ".map" of processes that are gone. */
 void docker_dir_sweep(void)
 {
 	char dir[PATH_MAX];
@@ -102,7 +102,7 @@ void docker_dir_sweep(void)
 		    kill(pid, 0) == 0 || errno != ESRCH)
 			continue;
 		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-		if (streq(ending, ".ctl"))
+		if (streq(ending, ".ctl") || streq(ending, ".json"))
 			unlink(path);
 		if (streq(ending, ".map")) {
 			umount2(path, MNT_DETACH);
