@@ -116,7 +116,12 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 		docker_call(&st->job, &p, &stop, st->t_start, res);
 		docker_parked_free(&p);
 		fd_close(&keeper);
-	} else {
+		if (docker_call_unused(res)) {
+			res->error = (struct brig_error){ 0 };
+			claimed = -EAGAIN;
+		}
+	}
+	if (claimed < 0) {
 		docker_sweep(&st->engine);
 		make_and_call(st, s, res);
 		if (s->pool_size && claimed == -ENOENT && res->error.code == BRIG_E_OK)

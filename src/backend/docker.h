@@ -8,6 +8,7 @@
 #ifndef BACKEND_DOCKER_H
 #define BACKEND_DOCKER_H
 
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -116,6 +117,13 @@ struct docker_stop {
 	int (*stop)(void *arg);
 	void *arg;
 };
+/* True when a container that waited was found unusable, before anything was
+ * sent to it: one made for the call may do. */
+static inline bool docker_call_unused(const struct brig_result *res)
+{
+	return !res->ran && !res->setup_us && res->error.code == BRIG_E_SETUP_FAILED &&
+	       res->error.errnum != EINTR;
+}
 void docker_call(const struct docker_job *j, struct docker_parked *p,
 		 const struct docker_stop *stop, uint64_t t_start,
 		 struct brig_result *res);

@@ -137,8 +137,11 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	struct state *st = state;
 	const struct docker_stop stop = { docker_claim_stop, &st->keeper };
 
-	(void)s;
 	docker_call(&st->job, &st->parked, &stop, st->t_start, res);
+	if (docker_call_unused(res)) {
+		struct brig_error ignored = { 0 };
+		become_helper(s, &ignored); /* drops the claim by close-on-exec */
+	}
 }
 
 static int probe(struct probe_result out[PROBE_MAX])

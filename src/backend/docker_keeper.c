@@ -65,7 +65,13 @@ static pid_t fork_child(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
+	/* a copy would keep a channel open that the keeper has closed */
 	fd_close(&k.listener);
+	fd_close(&k.maker_fd);
+	for (size_t i = 0; i < k.n_parked; i++)
+		fd_close(&k.parked[i].fd);
+	for (size_t i = 0; i < CALLERS_MAX; i++)
+		fd_close(&k.callers[i].fd);
 	return 0;
 }
 

@@ -404,12 +404,11 @@ def test_require_bogus(who):
 
 
 @pytest.mark.parametrize("opts,word", [
-    (["--backend", "docker"], "docker"), (["--backend", "bwrap"], "bwrap"),
+    (["--backend", "bwrap"], "bwrap"),
     (["--sandbox", "landlock"], "landlock"), (["--backend", "seatbelt"], "seatbelt"),
     (["--allow", "example.com"], "--allow"), (["--net", "allow"], "--net allow"),
-    (["--hold"], "--hold"), (["--image", "x"], "--image"), (["--tenant", "t"], "--tenant"),
+    (["--hold"], "--hold"), (["--tenant", "t"], "--tenant"),
     (["--config", "f"], "--config"), (["--profile", "p"], "--profile"), (["--tool", "t"], "--tool"),
-    (["--runtime", "runsc"], "--runtime"),
 ])
 def test_unsupported(who, opts, word):
     bad(who, opts, 125, "UNSUPPORTED", word, "not available in this version")

@@ -494,7 +494,12 @@ static void layers_required(void **state)
 	assert_int_equal(f->s->asked, 0);
 	assert_int_equal(f->s->limits.memory, 0);
 	bad(f, BRIG_E_UNSUPPORTED, "net", "allow");
-	bad(f, BRIG_E_UNSUPPORTED, "backend", "docker");
+	good(f, "backend", "docker", "image", "i", "runtime", "r", "pool", "3");
+	assert_int_equal(f->s->backend, BACKEND_DOCKER);
+	assert_string_equal(f->s->image, "i");
+	assert_string_equal(f->s->runtime, "r");
+	assert_int_equal(f->s->pool_size, 3);
+	assert_int_equal(f->s->pool_idle_ms, 300000);
 }
 
 static void limits(void **state)
