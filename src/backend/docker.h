@@ -36,6 +36,7 @@
 /* A path inside that must be what was looked at outside. */
 struct docker_check {
 	char *path;
+	char *src; /* its name outside */
 	dev_t dev;
 	ino_t ino;
 	bool is_dir;

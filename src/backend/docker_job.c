@@ -51,18 +51,20 @@ unsigned docker_required(const struct spec *s)
 	return s->add_caps && s->add_caps[0] ? bits & ~LAYER_BIT(LAYER_CAPS) : bits;
 }
 
-static int add_check(struct docker_job *j, char *path, dev_t dev, ino_t ino, bool is_dir,
-		     bool read_only)
+/* Takes both names over, even on failure. */
+static int add_check(struct docker_job *j, char *path, char *src, dev_t dev, ino_t ino,
+		     bool is_dir, bool read_only)
 {
 	struct docker_check *v =
-		path ? realloc(j->checks, (j->n_checks + 1) * sizeof *v) : NULL;
+		path && src ? realloc(j->checks, (j->n_checks + 1) * sizeof *v) : NULL;
 
 	if (!v) {
 		free(path);
+		free(src);
 		return -ENOMEM;
 	}
 	j->checks = v;
-	v[j->n_checks++] = (struct docker_check){ path, dev, ino, is_dir, read_only };
+	v[j->n_checks++] = (struct docker_check){ path, src, dev, ino, is_dir, read_only };
 	return 0;
 }
 
@@ -70,16 +72,18 @@ static int collect_checks(struct docker_job *j)
 {
 	const struct spec *s = j->spec;
 	const struct spec_bind *w = &s->workspace;
-	int r = add_check(j, strdup(w->dst), w->dev, w->ino, true, !w->writable);
+	int r = add_check(j, strdup(w->dst), strdup(w->src), w->dev, w->ino, true, !w->writable);
 
 	for (size_t i = 0; r == 0 && i < s->n_binds; i++) {
 		const struct spec_bind *b = &s->binds[i];
-		r = add_check(j, strdup(b->dst), b->dev, b->ino, b->is_dir, !b->writable);
+		r = add_check(j, strdup(b->dst), strdup(b->src), b->dev, b->ino, b->is_dir,
+			      !b->writable);
 	}
 	for (size_t i = 0; r == 0 && i < j->protect.n; i++) {
 		const struct protect_entry *e = &j->protect.v[i];
 		if (e->kind == PROTECT_RO || e->kind == PROTECT_PIN)
-			r = add_check(j, str_fmt("%s/%s", w->dst, e->path), e->dev, e->ino,
+			r = add_check(j, str_fmt("%s/%s", w->dst, e->path),
+				      str_fmt("%s/%s", w->src, e->path), e->dev, e->ino,
 				      e->is_dir, e->kind == PROTECT_RO);
 	}
 	return r;
@@ -134,8 +138,10 @@ int docker_job_init(struct docker_job *j, const struct spec *s, struct brig_erro
 
 void docker_job_free(struct docker_job *j)
 {
-	for (size_t i = 0; i < j->n_checks; i++)
+	for (size_t i = 0; i < j->n_checks; i++) {
 		free(j->checks[i].path);
+		free(j->checks[i].src);
+	}
 	free(j->checks);
 	free(j->cwd);
 	protect_free(&j->protect);

@@ -115,6 +115,15 @@ static unsigned read_inside(const struct docker_parked *p, struct evidence *ev)
 	return bits;
 }
 
+static bool still_there(const struct docker_check *c)
+{
+	cleanup_close int fd = sys_openat2(AT_FDCWD, c->src, O_PATH | O_CLOEXEC | O_NOFOLLOW,
+					   RESOLVE_NO_SYMLINKS);
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == c->dev && st.st_ino == c->ino;
+}
+
 /* Each path inside is what was looked at outside: engines take names, and names
  * can be swapped between the look and the mount (CVE-2021-30465). */
 static int check_paths(const struct docker_job *j, const struct docker_parked *p,
@@ -129,6 +138,8 @@ static int check_paths(const struct docker_job *j, const struct docker_parked *p
 		if (!p->stream)
 			there = there && seen->dev == c->dev && seen->ino == c->ino &&
 				(!c->read_only || seen->read_only);
+		else /* other numbers inside: at least the name still means it outside */
+			there = there && still_there(c);
 		if (there)
 			continue;
 		if (seen->errnum > 0 && seen->errnum < 4096)
@@ -191,9 +202,10 @@ int docker_judge(const struct docker_job *j, const struct docker_parked *p,
 		r = check_paths(j, p, err);
 	if (r < 0)
 		return r;
-	if (p->report.uid == 0)
+	if (p->report.uid == 0 || p->report.gid == 0 || p->report.uid != docker_uid(s))
 		return err_set(err, BRIG_E_REQUIRE_UNMET, 0, "evidence",
-			       "the container's job is root");
+			       "the container's job is uid %u, gid %u, not %u, %u", p->report.uid,
+			       p->report.gid, docker_uid(s), docker_gid(s));
 	res->have_evidence = true;
 	if (s->limits.memory)
 		wanted |= LAYER_BIT(LAYER_MEMORY);

@@ -315,6 +315,7 @@ static int load_recipe(int fd)
 	size_t len = 0;
 
 	int r = fd_read_all(fd, 16 << 20, &text, &len);
+	close(fd);
 	if (r == 0)
 		r = docker_recipe_parse(&k.recipe, text, len);
 	if (r == 0)

@@ -12,7 +12,7 @@
 #include "init/freestanding.h"
 #include "init/park_internal.h"
 
-enum { NOENT = 2, NOEXEC = 8, ACCES = 13, NOTDIR = 20 };
+enum { NOENT = 2, NOEXEC = 8, DENIED = 13, NOTDIR = 20 };
 
 /* Untouched pages cost nothing. */
 static _Alignas(16) char blob[PARK_GO_MAX];
@@ -335,7 +335,7 @@ static long execute(void)
 			path[d] = '/';
 			memcpy(path + d + 1, name, n + 1);
 			long r = try_exec(path);
-			if (r == -ACCES)
+			if (r == -DENIED)
 				refused = true;
 			else if (r != -NOENT && r != -NOTDIR)
 				return r;
@@ -344,7 +344,7 @@ static long execute(void)
 			break;
 		p += d + 1;
 	}
-	return refused ? -ACCES : -NOENT;
+	return refused ? -DENIED : -NOENT;
 }
 
 void park_job(const struct channel *ch, const struct job_ends *ends)
