@@ -6,7 +6,6 @@ import pty
 import select
 import shutil
 import signal
-import stat
 import subprocess
 import time
 
@@ -19,7 +18,7 @@ IMAGE = "brig-test:1"
 
 
 @pytest.fixture(scope="session")
-def engine():
+def engine(account):
     if not IS_ROOT:
         pytest.skip("not root: a Docker engine cannot be started")
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -34,6 +33,11 @@ def engine():
     e.docker("import", "-", IMAGE, input=image_tar())
     yield e
     e.stop()
+    for path in ("/tmp/brig-%d/docker" % account[0], "/tmp/brig-%d" % account[0]):
+        try:
+            os.rmdir(path)  # only when nothing is left in it
+        except OSError:
+            pass
 
 
 @pytest.fixture(params=["runc", "runsc"])
@@ -446,6 +450,13 @@ def parked(engine):
     return engine.docker("ps", "-q", "--no-trunc").stdout.decode().split()
 
 
+def keepers(engine):
+    """Keepers of this engine's containers, by their label, and of no other."""
+    text = engine.docker("ps", "-a", "--format", '{{.Label "brig.owner"}}').stdout.decode()
+    owners = {int(line.split()[4]) for line in text.splitlines() if len(line.split()) == 6}
+    return [pid for pid, cmd in survivors("brig-pool") if pid in owners and cmd.startswith(b"brig-pool")]
+
+
 @pytest.fixture
 def pool(dk):
     """A pool that is full; its keeper ends with the test."""
@@ -454,15 +465,17 @@ def pool(dk):
         assert wait_until(lambda: len(parked(dk.engine)) == size, 15), parked(dk.engine)
         time.sleep(0.5)
     yield fill
-    for pid, cmd in survivors("brig-pool"):
-        if cmd.startswith(b"brig-pool"):
+
+    def all_gone():
+        # again each time: a keeper may just be starting, and the engine may still
+        # be making a container that one had asked for
+        for pid in keepers(dk.engine):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-    # the next start removes what is left; the engine may still be making one that
-    # a keeper had asked for
-    assert wait_until(lambda: dk("true").code == 0 and not dk.engine.containers(), 20)
+        return dk("true").code == 0 and not dk.engine.containers()
+    assert wait_until(all_gone, 20)
 
 
 def test_pool_is_used(dk, pool, runtime):
@@ -536,9 +549,8 @@ def test_caller_killed(dk, pool):
 
 def test_keeper_killed(dk, pool):
     pool()
-    keepers = [pid for pid, cmd in survivors("brig-pool") if cmd.startswith(b"brig-pool")]
-    assert keepers
-    for pid in keepers:
+    assert keepers(dk.engine)
+    for pid in keepers(dk.engine):
         os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: not parked(dk.engine), 10)
     assert dk("true").code == 0
@@ -549,8 +561,10 @@ def test_idle_life(dk, runtime):
     opts = ("--pool", "1", "--pool-idle", "4", "--runtime", runtime)
     assert dk("true", opts=opts).code == 0
     assert wait_until(lambda: len(parked(dk.engine)) == 1, 10)
+    mine = keepers(dk.engine)
+    assert len(mine) == 1
     assert wait_until(lambda: dk.engine.containers() == [], 15)
-    assert wait_until(lambda: not [c for _, c in survivors("brig-pool") if c.startswith(b"brig-pool")], 5)
+    assert wait_until(lambda: mine[0] not in [pid for pid, _ in survivors("brig-pool")], 5)
 
 
 def test_keeper_holds_nothing_of_the_caller(dk):
@@ -561,8 +575,8 @@ def test_keeper_holds_nothing_of_the_caller(dk):
     out, err = p.communicate(timeout=20)
     assert p.returncode == 0
     assert wait_until(lambda: len(parked(dk.engine)) == 1, 10)
-    keepers = [pid for pid, cmd in survivors("brig-pool") if cmd.startswith(b"brig-pool")]
-    for pid in keepers:
+    assert keepers(dk.engine)
+    for pid in keepers(dk.engine):
         with open("/proc/%d/environ" % pid, "rb") as f:
             assert f.read() == b""
         for fd in os.listdir("/proc/%d/fd" % pid):
