@@ -225,7 +225,7 @@ static void add_limits(json_t *host, const struct spec *s, bool podman)
 	}
 	if (l->cpu_milli)
 		json_object_set_new(host, "NanoCpus",
-				    json_integer((json_int_t)(l->cpu_milli * 1000000)));
+				    json_integer((json_int_t)l->cpu_milli * 1000000));
 	if (l->pids)
 		json_object_set_new(host, "PidsLimit", json_integer((json_int_t)l->pids));
 	json_object_set_new(host, "ShmSize", json_integer((json_int_t)(l->tmp_size / 4)));

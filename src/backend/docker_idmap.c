@@ -6,10 +6,12 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -88,6 +90,20 @@ int docker_idmap_apply(struct docker_mapped *m, json_t *body, const struct docke
 	return 0;
 }
 
+/* The socket and lock of a keeper that was killed: nobody holds the lock. */
+static void sweep_keeper(const char *lock_path)
+{
+	char pool[PATH_MAX + 300];
+	size_t n = strlen(lock_path) - strlen(".lock");
+
+	cleanup_close int lock = open(lock_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
+		return;
+	snprintf(pool, sizeof pool, "%.*s.pool", (int)n, lock_path);
+	unlink(pool);
+	unlink(lock_path);
+}
+
 /* "PID-….ctl", ".json" and ".map" of processes that are gone. */
 void docker_dir_sweep(void)
 {
@@ -98,10 +114,12 @@ void docker_dir_sweep(void)
 		char path[PATH_MAX + 300];
 		const char *ending = strrchr(e->d_name, '.');
 		int pid = atoi(e->d_name);
+		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+		if (ending && streq(ending, ".lock"))
+			sweep_keeper(path);
 		if (!ending || pid <= 0 || !strchr(e->d_name, '-') ||
 		    kill(pid, 0) == 0 || errno != ESRCH)
 			continue;
-		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
 		if (streq(ending, ".ctl") || streq(ending, ".json"))
 			unlink(path);
 		if (streq(ending, ".map")) {
