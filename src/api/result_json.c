@@ -62,6 +62,10 @@ static void json_evidence(struct json *j, const struct brig_result *r)
 		return;
 	}
 	jw_object(j);
+	if (e->source) {
+		jw_key(j, "source");
+		jw_string(j, e->source);
+	}
 	jw_key(j, "seccomp");
 	jw_int(j, e->seccomp);
 	jw_key(j, "seccomp_filters");

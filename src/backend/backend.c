@@ -15,6 +15,7 @@ static const struct backend *const table[BACKEND__COUNT] = {
 	[BACKEND_WRAPPER] = &backend_wrapper,
 	[BACKEND_SEATBELT] = &backend_seatbelt,
 	[BACKEND_NONE] = &backend_none,
+	[BACKEND_DOCKER] = &backend_docker,
 };
 
 const struct backend *backend_get(enum backend_id id)

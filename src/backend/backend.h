@@ -19,6 +19,9 @@ struct backend {
 	bool images;         /* it starts from an image: capabilities and a writable
 				root can be had */
 
+	bool becomes_helper; /* prepare() and probe() may replace this process by a
+				helper that starts over with the same arguments */
+
 	/* Really tries, on this machine, what the backend needs, and leaves
 	 * nothing behind.  Returns how many entries were filled in. */
 	int (*probe)(struct probe_result out[PROBE_MAX]);
@@ -55,6 +58,6 @@ enum backend_id backend_by_name(const char *name);
 void backend_run(const struct spec *s, struct brig_result *res);
 
 extern const struct backend backend_native, backend_landlock, backend_bwrap,
-	backend_wrapper, backend_seatbelt, backend_none;
+	backend_docker, backend_wrapper, backend_seatbelt, backend_none;
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -35,7 +36,10 @@ static int check_status_fd(const struct brig_spec *rq, int *fd)
 static void warn_loose(const struct brig_spec *rq)
 {
 	char from[400];
+	const struct backend *b = backend_get(backend_by_name(request_text(rq, OPT_BACKEND)));
 
+	if (b && b->becomes_helper)
+		return; /* the helper will say it */
 	if (streq(request_text(rq, OPT_BACKEND), "none")) {
 		origin_text(request_origin(rq, OPT_BACKEND), from, sizeof from);
 		fprintf(stderr, "brig: warning: mode none (%s): the command runs WITHOUT "

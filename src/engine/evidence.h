@@ -34,6 +34,8 @@ struct evidence {
 	unsigned cgroup;               /* CG_ bits that were read back and hold */
 	uint64_t nproc;                /* RLIMIT_NPROC, 0 unlimited */
 	bool init_clean;               /* pid 1 is the fresh init, filtered */
+	const char *source;            /* who says so, when it is not the kernel read
+					  from outside; static text or NULL */
 };
 
 /* Namespace file names, indexed as ns[]. */

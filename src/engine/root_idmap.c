@@ -130,6 +130,16 @@ static int refuse(const struct spec_bind *b, int e, struct brig_error *err)
 	return -e;
 }
 
+int root_idmap_tree(const struct spec_bind *b, uid_t to_uid, gid_t to_gid,
+		    struct brig_error *err)
+{
+	cleanup_close int userns = map_namespace(b->owner_uid, b->owner_gid, to_uid, to_gid);
+	if (userns < 0)
+		return diagnose_userns(-userns, err);
+	int tree = caller_tree(b, userns);
+	return tree < 0 ? refuse(b, -tree, err) : tree;
+}
+
 bool root_idmap_works(const char *path, int *why)
 {
 	const struct spec_bind b = { .src = (char *)path, .writable = true };

@@ -17,33 +17,11 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "engine/seccomp.h"
 #include "engine/seccomp_helper.h"
 
 enum { MAX_INSNS = 4096 }; /* the kernel's own limit */
-
-/* Beside the executable (a build tree) or where it is installed.  The path
- * comes from the kernel, never from PATH or the environment. */
-static int find_helper(char out[PATH_MAX])
-{
-	static const char *const places[] = { "brig-seccomp",
-					      "../libexec/brig/brig-seccomp" };
-	big_buffer char dir[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - 1);
-	if (n <= 0)
-		return -errno;
-	dir[n] = '\0';
-	char *slash = strrchr(dir, '/');
-	if (!slash)
-		return -ENOENT;
-	*slash = '\0';
-	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-		int len = snprintf(out, PATH_MAX, "%s/%s", dir, places[i]);
-		if (len > 0 && len < PATH_MAX && access(out, X_OK) == 0)
-			return 0;
-	}
-	return -ENOENT;
-}
 
 static int start_helper(const char *path, const char *label, int in, int out,
 			pid_t *pid)
@@ -116,7 +94,7 @@ int seccomp_profile_compile(const char *json, size_t len, const char *label,
 	pid_t pid = -1;
 	int p[2], st;
 
-	int r = find_helper(helper);
+	int r = helper_find("brig-seccomp", helper);
 	if (r < 0) {
 		err_set(err, BRIG_E_UNSUPPORTED, -r, "policy",
 			"the helper brig-seccomp is missing");

@@ -20,6 +20,7 @@ void spec_free(struct spec *s)
 	free(s->name);
 	strv_free(s->argv);
 	strv_free(s->env);
+	free(s->env_fd_data);
 	bind_free(&s->workspace);
 	free(s->cwd);
 	for (size_t i = 0; i < s->n_binds; i++)

@@ -60,6 +60,9 @@ struct spec {
 
 	char **argv;
 	char **env;
+	int env_fd; /* where part of env was read from, -1 none; and what was read */
+	char *env_fd_data;
+	size_t env_fd_len;
 
 	struct spec_bind workspace;
 	char *cwd; /* relative to the workspace; "" is its top */

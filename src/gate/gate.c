@@ -13,12 +13,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 
 #include "engine/wire.h"
 
-#define NOLIBC_MAIN "gate_main"
-#include "init/nolibc.h"
+#define INIT_ENTRY
+#include "init/freestanding.h"
 
 enum {
 	ENOENT_ = 2, EINTR_ = 4, ENOEXEC_ = 8, ENOTDIR_ = 20,
@@ -26,15 +25,6 @@ enum {
 	BLOCK = 0, UNBLOCK = 1, SIGTTOU_ = 22, SIGCHLD_ = 17, F_SETFD_ = 2,
 	AT_EMPTY_PATH_ = 0x1000,
 };
-
-void gate_main(long *stack) __attribute__((noreturn, used));
-
-static void die(int code) __attribute__((noreturn));
-static void die(int code)
-{
-	for (;;)
-		SYS1(SYS_exit_group, code);
-}
 
 /* The compiler may ask for these. */
 void *memset(void *to, int c, size_t n);
@@ -189,7 +179,7 @@ static void become_command(const char **argv, const char **env, long ctl, long n
 	die(best == ENOENT_ ? 127 : 126);
 }
 
-void gate_main(long *stack)
+void init_main(long *stack)
 {
 	long argc = stack[0];
 	const char **argv = (const char **)(stack + 1), **env = argv + argc + 1;

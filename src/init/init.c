@@ -14,12 +14,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 
 #include "engine/wire.h"
 
-#define NOLIBC_MAIN "init_main"
-#include "init/nolibc.h"
+#define INIT_ENTRY
+#include "init/freestanding.h"
 
 enum { KILL = 9, NO_HANG = 1, POLL_IN = 1, EINTR_ = 4, BLOCK = 0, SIGCHLD_ = 17 };
 #define WALL 0x40000000
@@ -28,15 +27,6 @@ struct pollfd_ {
 	int fd;
 	short events, revents;
 };
-
-void init_main(long *stack) __attribute__((noreturn, used));
-
-static void die(int code) __attribute__((noreturn));
-static void die(int code)
-{
-	for (;;)
-		SYS1(SYS_exit_group, code);
-}
 
 static int number(const char *s)
 {

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/id.h"
@@ -171,6 +172,8 @@ static int resolve_seccomp(const struct brig_spec *rq, struct spec *s,
 		err_fix(err, "give a regular file of at most 1M");
 		return r;
 	}
+	if (!(s->seccomp_path = strdup(path)))
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "--seccomp");
 	r = seccomp_profile_compile(json, len, path, &s->seccomp, err);
 	if (r < 0 && err && !err->fix[0])
 		err_fix(err, "give a profile in Docker's JSON format: an object with "
@@ -233,7 +236,8 @@ static int check_meant(const struct brig_spec *rq, struct brig_error *err)
 		enum opt o;
 		const char *backend;
 	} only[] = { { OPT_IMAGE, "docker" }, { OPT_RUNTIME, "docker" },
-		     { OPT_WRAPPER, "wrapper" } };
+		     { OPT_DOCKER_SOCKET, "docker" }, { OPT_DOCKER_POOL, "docker" },
+		     { OPT_DOCKER_IDLE, "docker" }, { OPT_WRAPPER, "wrapper" } };
 	const char *backend = request_text(rq, OPT_BACKEND);
 
 	if (streq(request_text(rq, OPT_NET), "allow") &&
@@ -355,6 +359,7 @@ int policy_resolve(const struct brig_spec *rq, struct spec **out,
 	if (!s)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "spec");
 	s->workspace.fd = -1;
+	s->env_fd = -1;
 	int r = resolve_all(rq, s, err);
 	if (r < 0 && err && err->code != BRIG_E_OK && !err->fix[0])
 		err_fix(err, "brig doctor shows what this machine can enforce");

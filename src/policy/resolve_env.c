@@ -117,6 +117,10 @@ static int put_from_fd(struct spec *s, int fd, struct brig_error *err)
 		if (r < 0)
 			return r;
 	}
+	/* a helper that takes over from us will want to read it again */
+	s->env_fd = fd;
+	s->env_fd_data = take_ptr(data);
+	s->env_fd_len = len;
 	return 0;
 }
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program without a C library needs: system calls, and an entry point
- * that hands the initial stack to a function.  For brig-init and the gate.
+ * What a program without a C library needs: system calls and, in the file that
+ * defines INIT_ENTRY before including this, a first instruction.
  */
-#ifndef INIT_NOLIBC_H
-#define INIT_NOLIBC_H
+#ifndef INIT_FREESTANDING_H
+#define INIT_FREESTANDING_H
 
 #include <linux/audit.h>
+#include <sys/syscall.h>
 
 #if defined(__x86_64__)
 #define NATIVE_ARCH AUDIT_ARCH_X86_64
-static long sys6(long n, long a, long b, long c, long d, long e, long f)
+static inline long sys6(long n, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
@@ -22,11 +23,13 @@ static long sys6(long n, long a, long b, long c, long d, long e, long f)
 			 : "rcx", "r11", "memory");
 	return ret;
 }
+#ifdef INIT_ENTRY
 __asm__(".globl _start\n_start:\n\txor %ebp,%ebp\n\tmov %rsp,%rdi\n"
-	"\tand $-16,%rsp\n\tcall " NOLIBC_MAIN "\n\thlt\n");
+	"\tand $-16,%rsp\n\tcall init_main\n\thlt\n");
+#endif
 #elif defined(__aarch64__)
 #define NATIVE_ARCH AUDIT_ARCH_AARCH64
-static long sys6(long n, long a, long b, long c, long d, long e, long f)
+static inline long sys6(long n, long a, long b, long c, long d, long e, long f)
 {
 	register long x8 __asm__("x8") = n;
 	register long x0 __asm__("x0") = a;
@@ -41,8 +44,10 @@ static long sys6(long n, long a, long b, long c, long d, long e, long f)
 			 : "memory");
 	return x0;
 }
+#ifdef INIT_ENTRY
 __asm__(".globl _start\n_start:\n\tmov x29,#0\n\tmov x0,sp\n"
-	"\tbl " NOLIBC_MAIN "\n\tbrk #0\n");
+	"\tbl init_main\n\tbrk #0\n");
+#endif
 #else
 #error "brig knows x86_64 and aarch64"
 #endif
@@ -55,5 +60,16 @@ __asm__(".globl _start\n_start:\n\tmov x29,#0\n\tmov x0,sp\n"
 	sys6(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 #define SYS5(n, a, b, c, d, e) \
 	sys6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
+
+/* Called by the first instruction with the stack as the kernel left it: argc,
+ * the arguments, a null pointer, the environment. */
+void init_main(long *stack) __attribute__((noreturn, used));
+
+static inline void die(int code) __attribute__((noreturn));
+static inline void die(int code)
+{
+	for (;;)
+		SYS1(SYS_exit_group, code);
+}
 
 #endif
