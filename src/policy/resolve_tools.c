@@ -108,6 +108,12 @@ int resolve_tools(const struct brig_spec *rq, struct spec *s,
 	unsigned presets = presets_of(rq, &failed);
 	int r = failed ? -ENOMEM : 0;
 
+	/* these two become the workspace's owner, who has no way into root's HOME;
+	 * and an image has tools of its own */
+	if ((geteuid() == 0 && (s->backend == BACKEND_BWRAP ||
+				s->backend == BACKEND_LANDLOCK)) ||
+	    s->backend == BACKEND_DOCKER)
+		presets = 0;
 	if (r == 0 && presets)
 		r = show_tools(rq, s, home, presets, err);
 	if (r == 0 && home && s->backend != BACKEND_NONE && s->backend != BACKEND_WRAPPER &&

@@ -94,6 +94,54 @@ def test_must_show(dk, runtime):
         assert {"memory", "pids", "cpu"} <= set(j["missing"])
 
 
+def test_the_example_that_operators_write(who, engine, runtime):
+    """Every key of it from a file, as the kernel shows it inside."""
+    runtime = {"runsc": "runsc-cg"}.get(runtime, runtime)
+    f = who.write(who.base / "etc/conf.yaml", """
+sandbox:
+  mode: docker
+  image: %s
+  runtime: %s
+  memory_limit_mb: 512
+  cpu_quota: 0.5
+  network: none
+  read_only: true
+  drop_caps: [ALL]
+  add_caps: []
+  seccomp_profile: default
+  docker: {socket: %s}
+""" % (IMAGE, runtime, engine.socket))
+    r = who.brig("run", "--json", "--config", f, "--workspace", who.ws, "--", "sh", "-c",
+                 "touch /var/x; grep CapEff /proc/self/status; ip -o link | wc -l; echo hi > kept")
+    j = r.json
+    assert j["ran"] and j["backend"] == "docker", r
+    assert {"memory", "cpu", "net", "caps", "seccomp"} <= set(j["enforced"]), j
+    assert "touch: /var/x: Read-only file system" in j["stderr"]
+    lines = j["stdout"].split()
+    assert lines[1].strip("0") == "" and lines[2] == "1", j
+    if who.is_root and runtime != "runc":
+        assert j["denied"], "root's own workspace cannot be written through gVisor, and that is said"
+    else:
+        assert (who.ws / "kept").read_text() == "hi\n"
+    if runtime == "runc":
+        loose = f.read_text().replace("read_only: true", "read_only: false").replace("add_caps: []", "add_caps: [NET_RAW]")
+        f.write_text(loose)
+        r = who.brig("run", "--json", "--config", f, "--workspace", who.ws, "--", "sh", "-c",
+                     "touch /var/x && echo written; grep CapBnd /proc/self/status")
+        assert "written" in r.json["stdout"] and "0000000000002000" in r.json["stdout"], r.json
+        assert "caps" not in r.json["enforced"]
+
+
+def test_pool_and_idle_from_a_file(who, engine):
+    f = who.write(who.base / "etc/conf.yaml", "sandbox: {mode: docker, image: '%s', docker: {socket: '%s', pool: 1, idle: 3}}\n"
+                  % (IMAGE, engine.socket))
+    before = set(engine.containers())
+    r = who.brig("run", "--json", "--config", f, "--workspace", who.ws, "--", "true")
+    assert r.code == 0, r
+    assert wait_until(lambda: len(set(engine.containers()) - before) == 1, 20), "nobody waits for the next call"
+    assert wait_until(lambda: not set(engine.containers()) - before, 30), "it is kept beyond its idle life"
+
+
 def test_gvisor_with_control_groups(dk, engine):
     if "runsc-cg" not in engine.runtimes:
         pytest.skip("runsc is not installed on this host")

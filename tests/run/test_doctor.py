@@ -71,8 +71,10 @@ def test_doctor_require(who):
 
 
 def test_doctor_other_backends(who):
-    r = who.brig("doctor", "--backend", "docker")
-    assert r.code != 0 and "docker" in r.err and r.err.count("\n") == 1
+    r = who.brig("doctor", "--backend", "docker", env={"DOCKER_HOST": "unix://%s/none.sock" % who.base})
+    assert r.code == 1 and "docker backend" in r.out and "none.sock" in r.out and r.err == ""
+    r = who.brig("doctor", "--backend", "vmware")
+    assert r.code == 2 and "vmware" in r.err and r.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("backend", ["landlock", "bwrap", "seatbelt"])
