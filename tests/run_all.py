@@ -113,7 +113,7 @@ def clang_tidy(build, files):
         # the analyzer does not know __attribute__((cleanup)): see .clang-tidy
         bad = [x for x in p.stdout.splitlines()
                if re.search(r" (warning|error): ", x) and
-               not re.search(r" warning: Potential leak of memory .*unix\.Malloc", x)]
+               not re.search(r" warning: Potential (leak of memory|memory leak).*unix\.Malloc", x)]
         if p.returncode and not bad:
             bad = [f"{path}: clang-tidy exited {p.returncode}", p.stderr]
         return bad
@@ -139,7 +139,10 @@ def stage_lint(count, args):
     code, _ = run(["cppcheck", "--quiet", "--std=c11", "--error-exitcode=1",
                    "--inline-suppr", "--enable=warning,performance,portability",
                    "--suppressions-list=tools/cppcheck.txt", "-Iinclude", "-Isrc",
-                   "-D_GNU_SOURCE", "-D__x86_64__", "-j2", *own], quiet=True)
+                   "-D_GNU_SOURCE", "-D__x86_64__", "-j2",
+                   # it does not read jansson's headers
+                   "-Djson_array_foreach(a,i,v)=for(i=0;(v=json_array_get(a,i));i++)",
+                   "-Djson_object_foreach(o,k,v)=for(;next_of(o,k,v);)", *own], quiet=True)
     count.check(code == 0, "cppcheck")
     text = [f for f in sources("*") if not re.search(
         r"corpus/|golden/|\.inc$|^LICENSE$", f)]

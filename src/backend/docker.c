@@ -134,11 +134,11 @@ static void describe(const struct spec *s, const void *state, struct buf *out)
 {
 	const struct state *st = state;
 	const json_t *host = json_object_get(st->recipe.body, "HostConfig"), *m;
-	size_t i;
 
 	buf_addf(out, "image %s, runtime %s, engine at %s\n", s->image,
 		 s->runtime ? s->runtime : st->engine.runtime, st->job.socket);
-	json_array_foreach(json_object_get(host, "Mounts"), i, m)
+	const json_t *mounts = json_object_get(host, "Mounts");
+	for (size_t i = 0; (m = json_array_get(mounts, i)); i++)
 		buf_addf(out, "bind %s at %s%s\n",
 			 json_string_value(json_object_get(m, "Source")),
 			 json_string_value(json_object_get(m, "Target")),

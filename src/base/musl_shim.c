@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The names are glibc's. */
+/* NOLINTBEGIN(bugprone-reserved-identifier) */
 int __sprintf_chk(char *out, int flag, size_t cap, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void *__memcpy_chk(void *to, const void *from, size_t n, size_t cap);
@@ -48,3 +50,4 @@ void *__memset_chk(void *to, int c, size_t n, size_t cap)
 		abort();
 	return memset(to, c, n);
 }
+/* NOLINTEND(bugprone-reserved-identifier) */

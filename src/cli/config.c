@@ -329,7 +329,7 @@ static int import_file(const struct import_from *from, const char *path)
 	struct ydoc *doc = NULL;
 	struct ywhere w = { 0 };
 	struct buf b = { 0 };
-	size_t len;
+	size_t len = 0;
 
 	int r = fd < 0 ? -errno : fd_read_all(fd, YAML_MAX_BYTES, &in, &len);
 	if (r < 0)

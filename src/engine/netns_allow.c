@@ -70,7 +70,7 @@ static int open_socket(int type, const struct sockaddr *addr, socklen_t len,
 	if (bind(fd, addr, len) < 0 || (type == SOCK_STREAM && listen(fd, 256) < 0))
 		return -errno;
 	if (*port == 0) {
-		struct sockaddr_in6 got;
+		struct sockaddr_in6 got = { 0 };
 		socklen_t n = sizeof got;
 		if (getsockname(fd, (struct sockaddr *)&got, &n) < 0)
 			return -errno;

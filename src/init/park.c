@@ -90,7 +90,7 @@ static int connect_to(const char *path)
 	} a = { .family = 1 };
 	size_t n = 0;
 
-	while (path[n] && n < sizeof a.path - 1) {
+	while (n < sizeof a.path - 1 && path[n]) {
 		a.path[n] = path[n];
 		n++;
 	}
@@ -111,7 +111,7 @@ static void nonblocking(int fd)
 static void start_job(void)
 {
 	struct job_ends ends = { .stdio = { -1, -1, -1 } };
-	int pair[2], pipes[3][2];
+	int pair[2] = { -1, -1 }, pipes[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
 
 	if (SYS4(SYS_socketpair, 1, 5 /* SEQPACKET */ | O_CLOEXEC_, 0, pair) < 0)
 		die(125);
@@ -197,7 +197,7 @@ static uint32_t peak_kb;
 /* Reaps; with NO_HANG what has ended already, without it everything. */
 static void reap(int options)
 {
-	struct usage u;
+	struct usage u = { 0 };
 	int st = 0;
 	long pid;
 

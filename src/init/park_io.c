@@ -98,7 +98,7 @@ bool park_send_fd(int sock, const void *data, size_t len, int fd)
 
 long park_recv_fds(int sock, void *buf, size_t len, int *fds, int *n)
 {
-	struct cmsg c;
+	struct cmsg c = { 0 };
 	struct iov iov = { buf, len };
 	struct msg m = { .iov = &iov, .iovlen = 1, .control = &c,
 			 .controllen = sizeof c };

@@ -130,8 +130,8 @@ static void look_at(const char *path, struct park_path *p)
 		uint64_t dev, ino, nlink;
 		uint32_t mode, uid, gid, pad;
 		char rest[128];
-	} st; /* x86_64; on aarch64 mode comes before nlink */
-	long fs[16];
+	} st = { 0 }; /* x86_64; on aarch64 mode comes before nlink */
+	long fs[16] = { 0 };
 
 	*p = (struct park_path){ 0 };
 	long r = SYS4(SYS_newfstatat, AT_FDCWD_, path, &st, AT_SYMLINK_NOFOLLOW_);

@@ -61,7 +61,7 @@ int request_put(struct brig_spec *rq, enum opt o, const char *value,
 	if (kind != OK_LIST && kind != OK_WORDS && kind != OK_PAIRS && kind != OK_ARGV)
 		request_unset(rq, o);
 	size_t n = strv_len(rv->v);
-	if ((n & (n - 1)) == 0) { /* room for a power of two */
+	if (!rv->at || (n & (n - 1)) == 0) { /* room for a power of two */
 		struct origin *v = realloc(rv->at, (n ? 2 * n : 1) * sizeof *v);
 		if (!v)
 			return -ENOMEM;

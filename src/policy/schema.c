@@ -58,7 +58,7 @@ static int from_quota(const char *in, char *out, size_t cap)
 
 	if (parse_milli(in, 1000ull * 1000 * 1000 * 1000, &milli) < 0)
 		return -EINVAL;
-	if (milli >= 1000 * 1000)
+	if (milli >= 1000000u)
 		milli = (milli / 1000 + 99) / 100; /* µs of 100 ms to thousandths */
 	snprintf(out, cap, "%" PRIu64 ".%03" PRIu64, milli / 1000, milli % 1000);
 	return 0;
