@@ -148,9 +148,6 @@ static int resolve_seccomp(const struct brig_spec *rq, struct spec *s,
 	char label[300];
 	if (!path || streq(path, "default"))
 		return 0;
-	s->seccomp_path = strdup(path);
-	if (!s->seccomp_path)
-		return -ENOMEM;
 	request_label(rq, OPT_SECCOMP, 0, label, sizeof label);
 	/* O_NONBLOCK: a FIFO must not hang us; the regular-file check refuses it */
 	cleanup_close int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
