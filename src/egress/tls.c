@@ -120,7 +120,7 @@ static enum tls_result read_message(const uint8_t *msg, size_t have, size_t *wan
 	return have == *want ? TLS_HELLO : TLS_MORE;
 }
 
-enum tls_result tls_read_hello(const uint8_t *data, size_t len, struct tls_hello *out)
+static enum tls_result read_records(const uint8_t *data, size_t len, struct tls_hello *out)
 {
 	static uint8_t msg[TLS_HELLO_MAX + RECORD_MAX]; /* one thread, one use at a time */
 	size_t at = 0, have = 0, want = 0;
@@ -139,8 +139,6 @@ enum tls_result tls_read_hello(const uint8_t *data, size_t len, struct tls_hello
 		}
 		if (r != TLS_MORE)
 			return r;
-		if (at >= TLS_STREAM_MAX)
-			return TLS_TOO_BIG;
 		if (len - at < HEADER)
 			return TLS_MORE;
 		const uint8_t *h = data + at;
@@ -160,9 +158,16 @@ enum tls_result tls_read_hello(const uint8_t *data, size_t len, struct tls_hello
 			r = read_message(msg, have, &want);
 			if (r == TLS_HELLO)
 				return TLS_INVALID;
-			return at >= TLS_STREAM_MAX && r == TLS_MORE ? TLS_TOO_BIG : r;
+			return r;
 		}
 	}
+}
+
+enum tls_result tls_read_hello(const uint8_t *data, size_t len, struct tls_hello *out)
+{
+	enum tls_result r = read_records(data, len, out);
+
+	return r == TLS_MORE && len >= TLS_STREAM_MAX ? TLS_TOO_BIG : r;
 }
 
 enum tls_next tls_follow(struct tls_follow *f, const uint8_t *data, size_t len,
