@@ -188,6 +188,9 @@ static int limits(uint32_t *max_conns)
 
 int confine_begin(int keep_fd)
 {
+	/* the strings themselves, too: /proc shows where they were */
+	for (char **e = environ; e && *e; e++)
+		memset(*e, 0, strlen(*e));
 	clearenv();
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)

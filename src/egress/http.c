@@ -228,7 +228,7 @@ static enum http_result looks_like(const char *data, size_t len)
 	while (n < len && is_token(data[n]))
 		n++;
 	if (n == len)
-		return n > 64 ? HTTP_NOT : HTTP_MORE;
+		return HTTP_MORE; /* a method may be long, and a server lenient */
 	if (n == 0 || (data[n] != ' ' && data[n] != '\t'))
 		return HTTP_NOT;
 	const char *eol = memchr(data, '\n', len);

@@ -159,9 +159,11 @@ def web(conn, tls, what):
             return
 
 
-def web_tls(conn, what):
+def web_tls(conn, what, curve=None):
     ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ctx.load_cert_chain(os.path.join(DIR, "server.pem"), os.path.join(DIR, "server.key"))
+    if curve:  # clients begin with another one: they are asked for a second hello
+        ctx.set_ecdh_curve(curve)
     ctx.set_alpn_protocols(["http/1.1"])
 
     class Named(ssl.SSLSocket):
@@ -277,6 +279,7 @@ def main():
         serve(80, web, False, "http")
         serve(8080, web, False, "http")
         serve(443, web_tls, "https")
+        serve(444, web_tls, "https", "prime256v1")
         serve(8443, web_tls, "https")
         serve(7000, echo, "echo")
         serve(22, echo, "echo")

@@ -432,6 +432,8 @@ static void http_heads(void **state)
 			 HTTP_INVALID);
 	static char big[HTTP_HEAD_MAX + 100];
 	memset(big, 'a', sizeof big);
+	assert_int_equal(http_read_head(big, 5000, &r), HTTP_MORE); /* a long method */
+	assert_int_equal(http_read_head(big, sizeof big, &r), HTTP_TOO_BIG);
 	memcpy(big, "GET /", 5);
 	assert_int_equal(http_read_head(big, HTTP_HEAD_MAX - 1, &r), HTTP_MORE);
 	assert_int_equal(http_read_head(big, HTTP_HEAD_MAX, &r), HTTP_TOO_BIG);
