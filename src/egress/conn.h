@@ -47,7 +47,7 @@ struct egress {
 struct side {
 	struct source src;
 	bool in, out; /* may be read, may be written: true until it says EAGAIN */
-	bool watched;
+	bool hup;     /* the other side has said its last */
 };
 
 /* One direction.  Bytes wait in buf[off … len), of which those before ok may go;

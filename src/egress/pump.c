@@ -56,6 +56,14 @@ static bool transient(int e)
 	return e == EAGAIN || e == EINTR;
 }
 
+/* Less than there was room for: that was all, and epoll will say when there is
+ * more.  Not so when the end has been announced, which it will not say again. */
+static void drained(struct side *s, size_t got, size_t room)
+{
+	if (got && got < room && !s->hup)
+		s->in = false;
+}
+
 /* One read into the flow's own buffer.  >0 bytes, 0 nothing now (or the buffer is
  * full, or the end), <0 -errno. */
 static int fill(struct flow *f, struct side *from)
@@ -71,6 +79,7 @@ static int fill(struct flow *f, struct side *from)
 	}
 	if (n == 0)
 		f->eof = true;
+	drained(from, (size_t)n, f->cap - f->len);
 	f->len += (unsigned)n;
 	return (int)n;
 }
@@ -111,8 +120,13 @@ static int flush(struct flow *f, struct side *to)
 		else
 			f->off += (unsigned)n;
 	}
-	if (f->off == f->len)
+	if (f->off == f->len) {
 		f->off = f->ok = f->len = 0;
+		if (f->cap > CONN_BUF) { /* it held what could not go at once */
+			free(take_ptr(f->buf));
+			f->cap = 0;
+		}
+	}
 	return 1;
 }
 
@@ -152,6 +166,7 @@ static int move(struct conn *c, int dir, struct side *from, struct side *to)
 		f->in_pipe = (unsigned)n;
 		return (int)n;
 	}
+	drained(from, (size_t)n, sizeof chunk);
 	if (dir == DOWN) {
 		enum eg_reason bad = check_server(c, chunk, (size_t)n);
 		if (bad) {

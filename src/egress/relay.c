@@ -67,8 +67,8 @@ static void on_ask_due(struct conn *c)
 
 static void on_idle(struct conn *c)
 {
-	/* a client that began to say something and did not go on */
-	bool begun = c->check == CHECK_FIRST && c->flow[UP].len;
+	/* a client that did not say what it had to, or not to its end */
+	bool begun = c->check == CHECK_FIRST && (c->flow[UP].len || !c->hurry);
 
 	conn_end(c, begun ? EG_R_HEAD_TIME : EG_R_IDLE, 0);
 }
@@ -90,6 +90,8 @@ static void note(struct side *s, uint32_t events)
 {
 	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		s->in = true;
+	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		s->hup = true;
 	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 		s->out = true;
 }
@@ -140,8 +142,8 @@ static void dialled(struct dial *d, int fd, enum eg_reason why, int errnum)
 		conn_end(c, EG_R_MEMORY, ENOMEM);
 		return;
 	}
-	int64_t wait = c->check == CHECK_FIRST && c->flow[UP].len ? c->eg->config.head_ms :
-								  c->eg->config.idle_ms;
+	bool early = c->check == CHECK_FIRST && (c->flow[UP].len || !c->hurry);
+	int64_t wait = early ? c->eg->config.head_ms : c->eg->config.idle_ms;
 	loop_timer(c->eg->loop, &c->timer, loop_now(c->eg->loop) + wait);
 	accept_answer(c, EG_R_NONE);
 	if (c->state == CONN_PASS)

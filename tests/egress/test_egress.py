@@ -115,6 +115,14 @@ def test_ipv6_only_and_fallback(world, sandbox):
     assert b"mixed.test" in s.say("mixed.test", 80, b"GET / HTTP/1.0\r\nHost: mixed.test\r\n\r\n")
 
 
+def test_answers_by_tcp(world, sandbox):
+    """A truncated answer makes the resolver ask by TCP, which it must still be able
+    to do confined."""
+    s = sandbox(["big.test"])
+    assert b"hello" in s.say("big.test", 80, b"GET / HTTP/1.0\r\nHost: big.test\r\n\r\n")
+    assert ("tcp", "192.0.2.53", 53) in s.world.log()
+
+
 def test_empty_list_denies_all(world, sandbox):
     s = sandbox([])
     assert s.resolve("allowed.test") == (3, [])

@@ -43,6 +43,7 @@ ZONE = {
     "rebind.test": ([["192.0.2.10"], ["127.0.0.1"], ["169.254.169.254"]], []),
     "slow.test": (["192.0.2.10"], []),
     "never.test": (["192.0.2.10"], []),
+    "big.test": (["192.0.2.10"], []),       # only by TCP: the UDP answer is cut
     "proxy.test": (["203.0.113.2"], []),
 }
 turns = {}
@@ -80,12 +81,25 @@ def dns_reply(q):
     return q[:2] + struct.pack("!HHHHH", 0x8180 | rcode, 1, n, 0, 0) + q[12:at + 5] + rr
 
 
+def dns_tcp(conn):
+    f = conn.makefile("rb")
+    while True:
+        head = f.read(2)
+        if not head:
+            return
+        r = dns_reply(f.read(struct.unpack("!H", head)[0]))
+        if r:
+            conn.sendall(struct.pack("!H", len(r)) + r)
+
+
 def dns_udp():
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.bind(("192.0.2.53", 53))
 
     def one(data, peer):
         r = dns_reply(data)
+        if r and b"\x03big\x04test" in data:
+            r = r[:2] + b"\x83\x80" + r[4:6] + b"\0\0" + r[8:12] + data[12:]
         if r:
             s.sendto(r, peer)
     while True:
@@ -276,6 +290,7 @@ def main():
             serve(port, echo, "trap")
     else:
         threading.Thread(target=dns_udp, daemon=True).start()
+        serve(53, dns_tcp, address="::ffff:192.0.2.53")
         serve(80, web, False, "http")
         serve(8080, web, False, "http")
         serve(443, web_tls, "https")

@@ -2,6 +2,8 @@
 /*
  * netbench serve PORT | first|down|up HOST PORT COUNT [PROXY_PORT]
  *
+ * NETBENCH_BLOCK bytes are written and read at once (256 KB).
+ *
  * A server and a client for measuring a way through the network.  A connection
  * begins with a line: "f", "d BYTES", "u BYTES".  The client prints, for first,
  * the median microseconds from connect() to the first byte of an answer; for down
@@ -19,7 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static char block[256 * 1024];
+static char block[1 << 20];
+static size_t block_size = 256 * 1024; /* NETBENCH_BLOCK */
 
 static double now(void)
 {
@@ -67,12 +70,12 @@ static void one_client(int fd)
 	if (line[0] == 'f') {
 		send_all(fd, "1", 1);
 	} else if (line[0] == 'd') {
-		for (n = atoll(line + 1); n > 0; n -= (long long)sizeof block)
-			send_all(fd, block, n < (long long)sizeof block ? (size_t)n : sizeof block);
+		for (n = atoll(line + 1); n > 0; n -= (long long)block_size)
+			send_all(fd, block, n < (long long)block_size ? (size_t)n : block_size);
 	} else if (line[0] == 'u') {
 		n = atoll(line + 1);
 		while (n > 0) {
-			ssize_t k = recv(fd, block, sizeof block, 0);
+			ssize_t k = recv(fd, block, block_size, 0);
 			if (k <= 0)
 				break;
 			n -= k;
@@ -160,13 +163,13 @@ static void bulk(const char *host, int port, long long bytes, int proxy, int up)
 
 	send_all(fd, line, (size_t)n);
 	if (up) {
-		for (; left > 0; left -= (long long)sizeof block)
-			send_all(fd, block, left < (long long)sizeof block ? (size_t)left : sizeof block);
+		for (; left > 0; left -= (long long)block_size)
+			send_all(fd, block, left < (long long)block_size ? (size_t)left : block_size);
 		if (recv(fd, line, 1, 0) != 1)
 			die("recv");
 	} else {
 		while (left > 0) {
-			ssize_t k = recv(fd, block, sizeof block, 0);
+			ssize_t k = recv(fd, block, block_size, 0);
 			if (k <= 0)
 				die("recv");
 			left -= k;
@@ -177,6 +180,10 @@ static void bulk(const char *host, int port, long long bytes, int proxy, int up)
 
 int main(int argc, char **argv)
 {
+	const char *size = getenv("NETBENCH_BLOCK");
+
+	if (size && atol(size) > 0 && atol(size) <= (long)sizeof block)
+		block_size = (size_t)atol(size);
 	signal(SIGPIPE, SIG_IGN);
 	if (argc == 3 && strcmp(argv[1], "serve") == 0)
 		serve(atoi(argv[2]));
