@@ -64,7 +64,7 @@ static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
 {
 	unsigned whole = bits / 8, rest = bits % 8;
 
-	if (memcmp(a, b, whole))
+	if (memcmp(a, b, whole) != 0)
 		return false;
 	return !rest || !((a[whole] ^ b[whole]) & (0xffu << (8 - rest)) & 0xffu);
 }

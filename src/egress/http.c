@@ -95,7 +95,7 @@ static enum http_result read_line(const char *line, size_t len, struct http_requ
 	for (const char *p = line; p < sp; p++)
 		if (!is_token(*p))
 			return HTTP_INVALID;
-	if (end - last != 9 || (memcmp(last, " HTTP/1.1", 9) && memcmp(last, " HTTP/1.0", 9)))
+	if (end - last != 9 || (memcmp(last, " HTTP/1.1", 9) != 0 && memcmp(last, " HTTP/1.0", 9) != 0))
 		return HTTP_INVALID;
 	const char *target = sp + 1;
 	size_t n = (size_t)(last - target);
@@ -167,7 +167,7 @@ static bool read_field(const char *name, size_t n, const char *value, size_t len
 			return false;
 		seen->length = true;
 	} else if (n == 17 && strncasecmp(name, "transfer-encoding", 17) == 0) {
-		if (seen->chunked || len != 7 || strncasecmp(value, "chunked", 7))
+		if (seen->chunked || len != 7 || strncasecmp(value, "chunked", 7) != 0)
 			return false;
 		seen->chunked = r->chunked = true;
 	} else if (n == 7 && strncasecmp(name, "upgrade", 7) == 0) {
@@ -256,13 +256,13 @@ enum http_result http_read_head(const char *data, size_t len, struct http_reques
 	const char *end = memmem(data, look, "\r\n\r\n", 4);
 	const char *line = memmem(data, look, "\r\n", 2);
 	/* a line feed alone would end the head for some servers */
-	size_t upto = end ? (size_t)(end - data) : look;
-	for (size_t i = 0; i < upto; i++)
+	size_t head_end = end ? (size_t)(end - data) : look;
+	for (size_t i = 0; i < head_end; i++)
 		if (data[i] == '\0' || (data[i] == '\n' && (i == 0 || data[i - 1] != '\r')))
 			return HTTP_INVALID;
 	if (!end)
 		return len >= HTTP_HEAD_MAX ? HTTP_TOO_BIG : HTTP_MORE;
-	out->len = upto + 4;
+	out->len = head_end + 4;
 	out->line_len = (size_t)(line - data);
 	enum http_result r = read_line(data, out->line_len, out);
 	if (r != HTTP_HEAD)

@@ -213,13 +213,15 @@ static void link_newest(struct names *n, struct slot *s)
 static void drop(struct names *n, struct slot *s)
 {
 	struct slot **p = &n->by_name[name_bucket(s->name)];
-	while (*p != s)
+	while (*p && *p != s)
 		p = &(*p)->by_name;
-	*p = s->by_name;
+	if (*p)
+		*p = s->by_name;
 	p = &n->by_number[s->number % BUCKETS];
-	while (*p != s)
+	while (*p && *p != s)
 		p = &(*p)->by_number;
-	*p = s->by_number;
+	if (*p)
+		*p = s->by_number;
 	unlink_use(n, s);
 	n->used--;
 	free(s);

@@ -144,18 +144,18 @@ static unsigned pick(const struct ares_addrinfo *ai, int family,
 	return n;
 }
 
-static int read_result(const struct ares_addrinfo *ai, struct answer *ans)
+static int read_result(const struct ares_addrinfo *ai, struct answer *reply)
 {
 	struct eaddr v4[RESOLVE_ADDRS], v6[RESOLVE_ADDRS];
 	int ttl = TTL_MAX_S;
 	unsigned n4 = pick(ai, AF_INET, v4, &ttl), n6 = pick(ai, AF_INET6, v6, &ttl);
 
-	ans->n = 0;
+	reply->n = 0;
 	for (unsigned i = 0; i < RESOLVE_ADDRS; i++) {
-		if (i < n4 && ans->n < RESOLVE_ADDRS)
-			ans->addr[ans->n++] = v4[i];
-		if (i < n6 && ans->n < RESOLVE_ADDRS)
-			ans->addr[ans->n++] = v6[i];
+		if (i < n4 && reply->n < RESOLVE_ADDRS)
+			reply->addr[reply->n++] = v4[i];
+		if (i < n6 && reply->n < RESOLVE_ADDRS)
+			reply->addr[reply->n++] = v6[i];
 	}
 	return ttl < TTL_MIN_S ? TTL_MIN_S : ttl;
 }
@@ -164,7 +164,7 @@ static void answered(void *arg, int status, int timeouts, struct ares_addrinfo *
 {
 	struct lookup *f = arg, **p = &f->r->flying;
 	struct resolver *r = f->r;
-	struct answer ans = { 0 };
+	struct answer reply = { 0 };
 
 	(void)timeouts;
 	while (*p != f)
@@ -172,10 +172,10 @@ static void answered(void *arg, int status, int timeouts, struct ares_addrinfo *
 	*p = f->next;
 	r->n_flying--;
 	if (status == ARES_SUCCESS && ai) {
-		int ttl = read_result(ai, &ans);
+		int ttl = read_result(ai, &reply);
 		struct cached *c = &r->cache[bucket(f->name)];
-		c->until = loop_now(r->loop) + ttl * 1000;
-		c->answer = ans;
+		c->until = loop_now(r->loop) + (int64_t)ttl * 1000;
+		c->answer = reply;
 		memcpy(c->name, f->name, sizeof c->name);
 	}
 	if (ai)
@@ -184,7 +184,7 @@ static void answered(void *arg, int status, int timeouts, struct ares_addrinfo *
 		struct asker *a = f->askers;
 		f->askers = a->next;
 		a->of = NULL;
-		a->answered(a, &ans);
+		a->answered(a, &reply);
 	}
 	free(f);
 }

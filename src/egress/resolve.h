@@ -18,7 +18,7 @@ struct answer {
 
 /* Whoever waits for an answer.  Part of its owner's memory. */
 struct asker {
-	void (*answered)(struct asker *a, const struct answer *ans);
+	void (*answered)(struct asker *a, const struct answer *reply);
 	struct asker *next;
 	struct lookup *of; /* NULL: waits for nothing */
 };

@@ -108,7 +108,7 @@ static bool reached_ourselves(int fd)
 
 static void send_connect(struct dial *d)
 {
-	char text[EG_NAME_LEN * 2 + sizeof d->up->proxy_auth + 128];
+	char text[(size_t)EG_NAME_LEN * 2 + sizeof d->up->proxy_auth + 128];
 	bool v6 = strchr(d->name, ':') != NULL;
 	const char *o = v6 ? "[" : "", *c = v6 ? "]" : "";
 	int n = snprintf(text, sizeof text, "CONNECT %s%s%s:%u HTTP/1.1\r\nHost: %s%s%s:%u\r\n",
@@ -253,19 +253,19 @@ static void next_address(struct dial *d)
 	finish(d, -1, d->errnum == ETIMEDOUT ? EG_R_TIME : EG_R_CONNECT, d->errnum);
 }
 
-static void resolved(struct asker *as, const struct answer *ans)
+static void resolved(struct asker *as, const struct answer *reply)
 {
 	struct dial *d = (void *)((char *)as - offsetof(struct dial, asker));
 	enum eg_reason why = EG_R_RESOLVE;
 
-	for (unsigned i = 0; i < ans->n && d->n < DIAL_ADDRS; i++) {
+	for (unsigned i = 0; i < reply->n && d->n < DIAL_ADDRS; i++) {
 		/* the proxy's address is the operator's own choice */
 		enum eg_reason bad = d->up->proxy_port ? EG_R_NONE :
-				     judge(d->up, &ans->addr[i], d->port);
+				     judge(d->up, &reply->addr[i], d->port);
 		if (bad)
 			why = bad;
 		else
-			d->addrs[d->n++] = ans->addr[i];
+			d->addrs[d->n++] = reply->addr[i];
 	}
 	if (!d->n) {
 		finish(d, -1, why, 0);

@@ -3,8 +3,8 @@
 #include "base/str.h"
 #include "egress/wire.h"
 
-#define TEXT(e, text) [e] = text,
-#define REASON(e, v, t) [e] = { v, t },
+#define TEXT(e, text) [e] = (text),
+#define REASON(e, v, t) [e] = { (v), (t) },
 
 static const struct {
 	enum eg_verdict verdict;

@@ -158,6 +158,11 @@ def sandbox(world):
         assert s.eg.status == 0
 
 
+def sanitized():
+    with open(EXE, "rb") as f:
+        return b"__asan_init" in f.read()
+
+
 def need(*programs):
     for p in programs:
         if not shutil.which(p):

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from conftest import exchange
+from conftest import exchange, sanitized
 
 GET = b"GET / HTTP/1.0\r\nHost: allowed.test\r\n\r\n"
 
@@ -234,4 +234,5 @@ def test_many_connections(world, sandbox, count):
     some(count)
     time.sleep(0.2)
     assert s.eg.count_fds() <= fds
-    assert s.eg.memory_kb() - memory < 300
+    if not sanitized():  # which keeps what was freed
+        assert s.eg.memory_kb() - memory < 300
