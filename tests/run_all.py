@@ -204,6 +204,10 @@ def stage_fault(count, args):
     pytest(count, args, "fault")
 
 
+def stage_egress(count, args):
+    pytest(count, args, "egress")
+
+
 def stage_fuzz(count, args):
     """A few seconds per harness: enough to notice what breaks at once."""
     code, out = run(["tests/fuzz/run.sh", str(args.fuzz_seconds)], quiet=True)
@@ -234,7 +238,7 @@ def stage_vm(count, args):
 
 
 STAGES = {"lint": stage_lint, "unit": stage_unit, "asan": stage_asan,
-          "run": stage_run, "fault": stage_fault, "fuzz": stage_fuzz,
+          "run": stage_run, "egress": stage_egress, "fault": stage_fault, "fuzz": stage_fuzz,
           "vm": stage_vm}
 
 

@@ -4,12 +4,13 @@
 set -eu
 
 build_packages="gcc libc6-dev linux-libc-dev meson ninja-build pkg-config
-	libjansson-dev libyaml-dev libcurl4-openssl-dev musl-dev"
+	libjansson-dev libyaml-dev libcurl4-openssl-dev libc-ares-dev musl-dev"
 # shellcheck disable=SC2089
 test_packages="libcmocka-dev libseccomp-dev clang clang-tidy cppcheck codespell
 	shellcheck strace gdb git procps util-linux iproute2 python3 python3-pytest
 	bubblewrap firejail nodejs perl sqlite3 busybox-static qemu-system-x86 man-db
-	systemd dbus uidmap docker.io runsc"
+	systemd dbus uidmap docker.io runsc curl wget openssl openssh-client nftables
+	socat"
 
 want=""
 for set in "$@"; do

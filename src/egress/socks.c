@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/socks.h"
+
+#include <string.h>
+
+#include "egress/addr.h"
+#include "egress/names.h"
+
+enum { VERSION = 5, CMD_CONNECT = 1, ATYP_V4 = 1, ATYP_NAME = 3, ATYP_V6 = 4 };
+
+enum socks_result socks_greeting(const uint8_t *data, size_t len, size_t *used,
+				 uint8_t *code)
+{
+	if (len >= 1 && data[0] != VERSION)
+		return SOCKS_INVALID;
+	if (len < 2 || len < 2u + data[1])
+		return SOCKS_MORE;
+	*used = 2u + data[1];
+	*code = memchr(data + 2, 0, data[1]) ? 0 : SOCKS_NO_METHOD;
+	return *code == 0 ? SOCKS_OK : SOCKS_REFUSE;
+}
+
+static enum socks_result read_addr(int family, const uint8_t *p, struct http_place *place)
+{
+	struct eaddr a = { .family = (uint8_t)family };
+
+	memcpy(a.b, p, family == AF_INET ? 4 : 16);
+	addr_format(&a, place->name);
+	memcpy(place->shown, place->name, ADDR_TEXT);
+	place->is_addr = place->good = true;
+	return SOCKS_OK;
+}
+
+enum socks_result socks_request(const uint8_t *data, size_t len, size_t *used,
+				struct http_place *place, uint8_t *code)
+{
+	size_t n;
+	struct eaddr a;
+
+	*place = (struct http_place){ .there = true };
+	if (len >= 1 && data[0] != VERSION)
+		return SOCKS_INVALID;
+	if (len < 5)
+		return SOCKS_MORE;
+	switch (data[3]) {
+	case ATYP_V4:
+		n = 4;
+		break;
+	case ATYP_V6:
+		n = 16;
+		break;
+	case ATYP_NAME:
+		n = 1u + data[4];
+		break;
+	default:
+		*code = SOCKS_ADDRESS;
+		return SOCKS_REFUSE;
+	}
+	if (len < 4 + n + 2)
+		return SOCKS_MORE;
+	*used = 4 + n + 2;
+	place->port = (uint16_t)(data[4 + n] << 8 | data[5 + n]);
+	if (data[3] == ATYP_NAME) {
+		const char *text = (const char *)data + 5;
+		names_show(text, data[4], place->shown);
+		place->good = names_canon(text, data[4], place->name);
+		/* an address written as a name is still that address */
+		if (!place->good && data[4] < ADDR_TEXT) {
+			memcpy(place->name, text, data[4]);
+			place->name[data[4]] = '\0';
+			place->good = place->is_addr =
+				strlen(place->name) == data[4] && addr_parse(place->name, &a);
+		}
+	} else {
+		read_addr(data[3] == ATYP_V4 ? AF_INET : AF_INET6, data + 4, place);
+	}
+	if (data[1] != CMD_CONNECT || place->port == 0) {
+		*code = data[1] != CMD_CONNECT ? SOCKS_COMMAND : SOCKS_HOST;
+		return SOCKS_REFUSE;
+	}
+	return SOCKS_OK;
+}
+
+void socks_reply(uint8_t out[SOCKS_REPLY], uint8_t code)
+{
+	memset(out, 0, SOCKS_REPLY);
+	out[0] = VERSION;
+	out[1] = code;
+	out[3] = ATYP_V4;
+}
