@@ -8,27 +8,13 @@
 #include "engine/plan.h"
 #include "engine/run.h"
 
-/* What a policy can ask for and this engine does not do: refused, not ignored. */
-static int check(const struct spec *s, struct brig_error *err)
-{
-	if (s->net == NET_ALLOW) {
-		err_set(err, BRIG_E_UNSUPPORTED, 0, "policy",
-			"a network allow-list is not available in this version");
-		err_fix(err, "use --net none (the default)");
-		return -EOPNOTSUPP;
-	}
-	return 0;
-}
-
 static int prepare(const struct spec *s, void **state, struct brig_error *err)
 {
-	int r = check(s, err);
-	if (r < 0)
-		return r;
 	struct plan *plan = calloc(1, sizeof *plan);
+
 	if (!plan)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "plan", "a plan");
-	r = plan_build(plan, s, err);
+	int r = plan_build(plan, s, err);
 	if (r < 0) {
 		free(plan);
 		return r;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend/audit.h"
+#include "engine/audit.h"
 #include "backend/backend.h"
 #include "backend/tree.h"
 #include "base/err.h"

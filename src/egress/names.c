@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "policy/allow.h"
+#include "egress/allow.h"
 
 enum { BUCKETS = 1024 };
 

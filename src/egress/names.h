@@ -27,7 +27,7 @@ enum {
 struct names *names_new(void);
 void names_free(struct names *n);
 
-/* Adds an entry as policy/allow.h writes it.  0, -EINVAL with the reason in why,
+/* Adds an entry as egress/allow.h writes it.  0, -EINVAL with the reason in why,
  * -E2BIG or -ENOMEM. */
 int names_add(struct names *n, const char *entry, char *why, size_t cap);
 

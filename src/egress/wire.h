@@ -138,7 +138,7 @@ struct eg_config {
 };
 
 struct eg_allow {
-	char entry[EG_TEXT_LEN]; /* as policy/allow.h reads it; no group */
+	char entry[EG_TEXT_LEN]; /* as egress/allow.h reads it; no group */
 };
 
 struct eg_socket {

@@ -27,6 +27,7 @@
 #include "base/sys.h"
 #include "engine/collect.h"
 #include "engine/diagnose.h"
+#include "engine/egress.h"
 #include "engine/landlock.h"
 #include "engine/run_internal.h"
 
@@ -350,6 +351,14 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 	e = root_prepare_callers(&l->root, err);
 	if (e < 0)
 		return e;
+	if (plan->spec->net == NET_ALLOW) {
+		r->egress = malloc(sizeof *r->egress);
+		e = r->egress ? egress_init(r->egress, plan->spec, err) : -ENOMEM;
+		if (e < 0)
+			return e == -ENOMEM ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare",
+						      "the allow-list") : e;
+		l->allow = &r->egress->net;
+	}
 	return make_channels(r, err);
 }
 
@@ -443,6 +452,9 @@ static void finish(struct run *r)
 
 	reap(r);
 	r->t_end = now_ns();
+	if (r->egress)
+		egress_end(r->egress, res);
+	free(r->egress);
 	/* No process refers to it any more. */
 	collect_later(&r->mntns);
 	run_settle(r);

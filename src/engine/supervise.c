@@ -20,6 +20,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/diagnose.h"
+#include "engine/egress.h"
 #include "engine/run_internal.h"
 
 /* A set-up that takes this long hangs on something (a dead network mount). */
@@ -80,6 +81,27 @@ static void on_exec_fail(struct run *r, const struct wire *w)
 
 static void on_status(struct run *r);
 
+/* The sockets of the sandbox's network.  Before the release only: what they are
+ * was decided by our own code, not by the command. */
+static void on_net(struct run *r, int *fds, size_t n)
+{
+	if (r->egress && !r->released && egress_adopt(r->egress, fds, n) == 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
+	fail(r, BRIG_E_SETUP_FAILED, EPROTO, "net", "the allow-list's sockets");
+}
+
+static void on_egress(struct run *r)
+{
+	struct brig_error err = { 0 };
+
+	/* Without the process there is no network, which is safe; that it is gone
+	 * is said in the result. */
+	if (egress_handle(r->egress, r->res, &err) < 0)
+		result_deny(r->res, "net", "egress", err.message, err.fix, 1);
+}
+
 static void on_control(struct run *r)
 {
 	struct wire w;
@@ -87,13 +109,14 @@ static void on_control(struct run *r)
 	union {
 		struct cmsghdr h;
 		char space[CMSG_SPACE(sizeof(struct ucred)) +
-			   CMSG_SPACE(4 * sizeof(int))];
+			   CMSG_SPACE(WIRE_FDS * sizeof(int))];
 	} ctl;
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
 			    .msg_control = ctl.space,
 			    .msg_controllen = sizeof ctl.space };
 	pid_t from = -1;
-	int fd = -1;
+	int fds[WIRE_FDS], fd = -1;
+	size_t n_fds = 0;
 
 	ssize_t n = recvmsg(r->l.ctl_supervisor, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -108,11 +131,20 @@ static void on_control(struct run *r)
 			from = u.pid;
 		} else if (c->cmsg_type == SCM_RIGHTS) {
 			size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-			for (size_t i = 0; i < count; i++) {
-				fd_close(&fd);
-				memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-			}
+			if (count > WIRE_FDS)
+				count = WIRE_FDS; /* the buffer holds no more */
+			memcpy(fds, CMSG_DATA(c), count * sizeof(int));
+			n_fds = count;
 		}
+	}
+	if (n == (ssize_t)sizeof w && w.type == WIRE_NET) {
+		on_net(r, fds, n_fds);
+		return;
+	}
+	/* all others come with one at most */
+	for (size_t i = 0; i < n_fds; i++) {
+		fd_close(&fd);
+		fd = fds[i];
 	}
 	if (n != (ssize_t)sizeof w) {
 		/* end of file: the command is running, or everything died */
@@ -357,7 +389,7 @@ static void on_deadline(struct run *r)
 	}
 }
 
-enum { P_CTL, P_STATUS, P_INIT, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_TERM,
+enum { P_CTL, P_STATUS, P_INIT, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_NET, P_TERM,
        P__N = P_TERM + TERM_POLLS };
 
 static void wait_events(struct run *r, struct pollfd *p, int timeout)
@@ -372,6 +404,7 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 	p[P_NOTIFY] = (struct pollfd){ r->listener, POLLIN, 0 };
 	p[P_OUT] = (struct pollfd){ r->out_read, POLLIN, 0 };
 	p[P_ERR] = (struct pollfd){ r->err_read, POLLIN, 0 };
+	p[P_NET] = (struct pollfd){ r->egress ? egress_poll_fd(r->egress) : -1, POLLIN, 0 };
 	terminal_poll(&r->term, p + P_TERM);
 	if (poll(p, P__N, timeout) < 0)
 		for (int i = 0; i < P__N; i++)
@@ -396,6 +429,8 @@ static void dispatch(struct run *r, const struct pollfd *p)
 		drain(&r->out_read, &r->res->out);
 	if (p[P_ERR].revents)
 		drain(&r->err_read, &r->res->err);
+	if (p[P_NET].revents)
+		on_egress(r);
 	terminal_dispatch(&r->term, p + P_TERM);
 	if (p[P_INIT].revents)
 		r->init_gone = true;

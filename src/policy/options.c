@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "engine/layers.h"
-#include "policy/allow.h"
+#include "egress/allow.h"
 #include "policy/toolchain.h"
 
 #define BACKEND_WORDS "native|landlock|bwrap|docker|wrapper|seatbelt|none"

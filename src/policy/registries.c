@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "policy/allow.h"
+#include "egress/allow.h"
 
 enum { FILE_MAX_BYTES = 64 << 10, HOSTS_MAX = 64 };
 

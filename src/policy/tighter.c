@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "engine/layers.h"
-#include "policy/allow.h"
+#include "egress/allow.h"
 #include "policy/merge.h"
 #include "policy/toolchain.h"
 

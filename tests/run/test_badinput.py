@@ -404,7 +404,6 @@ def test_require_bogus(who):
 
 
 @pytest.mark.parametrize("opts,word", [
-    (["--allow", "example.com"], "allow-list"), (["--net", "allow"], "allow-list"),
     (["--hold"], "--hold"),
 ])
 def test_unsupported(who, opts, word):

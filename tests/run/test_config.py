@@ -991,12 +991,16 @@ def key_network_mode(who):
 
 
 def key_network_allow(who):
-    """Without the broker in this build nothing runs; never a run without the list."""
-    r = under(who, "sandbox: {network: {allow: [a.example.com]}}\n", *who.ran_marker())
-    if r.json["ran"]:
-        pytest.fail("allow-lists work here: test what they let through")
-    r.refused(125, "UNSUPPORTED", "allow-list")
-    refused(who, "sandbox: {network: host}\n", "UNSUPPORTED", "allow-list", opts=["--allow", "a.example.com"])
+    """A listed name has an address inside, another has none; what is behind the
+    address is tests/egress."""
+    ask = "getent hosts a.example.com && echo known; getent hosts b.example.com || echo unknown; readlink /proc/self/ns/net"
+    for opts, text in (([], "sandbox: {network: {allow: [a.example.com]}}\n"),
+                       (["--allow", "a.example.com"], "sandbox: {network: host}\n")):
+        r = sh(who, text, ask, opts=opts)
+        out = r.json["stdout"].split()
+        assert "known" in out and "unknown" in out and out[-1] != os.readlink("/proc/self/ns/net"), r
+        assert out[0].startswith(("198.18.", "fd62:7269:6720:")), "a real address"
+        assert [d["target"] for d in r.json["denied"] if d["kind"] == "net"] == ["b.example.com"], r.json["denied"]
 
 
 def key_network_loopback(who):

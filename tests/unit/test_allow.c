@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 
 #include "base/str.h"
-#include "policy/allow.h"
+#include "egress/allow.h"
 
 static struct allow_entry entry(const char *text)
 {

@@ -4,8 +4,8 @@
  * /var/log/brig/audit.log, a user's ${XDG_STATE_HOME:-~/.local/state}/brig/
  * audit.log, mode 0600 in directories of mode 0700.
  */
-#ifndef BACKEND_AUDIT_H
-#define BACKEND_AUDIT_H
+#ifndef ENGINE_AUDIT_H
+#define ENGINE_AUDIT_H
 
 #include "brig.h"
 
@@ -16,6 +16,12 @@ struct audit_entry {
 	char *const *argv;   /* NULL-terminated; long words are cut, which is said */
 	const char *cwd;
 };
+
+/* The log, open for appending, or -errno: for a process that writes lines of its
+ * own. */
+int audit_open(void);
+/* Says that it cannot be written; returns r, which is negative. */
+int audit_failed(int r, struct brig_error *err);
 
 /* Appends one line with the time and the caller's id.  0, or -errno with err:
  * what has to be in the log must not happen then. */

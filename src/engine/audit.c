@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/audit.h"
+#include "engine/audit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +60,7 @@ static int open_made(const char *path)
 }
 
 /* The log of this user, and nobody else's file. */
-static int open_log(void)
+int audit_open(void)
 {
 	cleanup_free char *state = state_dir();
 	struct stat st;
@@ -141,10 +141,20 @@ static void add_line(struct buf *b, const struct audit_entry *e)
 	buf_addc(b, '\n');
 }
 
+int audit_failed(int r, struct brig_error *err)
+{
+	err_set(err, BRIG_E_IO_FAILED, -r, "audit", "the audit log cannot be written");
+	err_fix(err, "%s", geteuid() == 0 ?
+		"make /var/log/brig/audit.log writable for root alone" :
+		"make ~/.local/state/brig/audit.log (or below XDG_STATE_HOME) "
+		"writable for you alone");
+	return r;
+}
+
 int audit_append(const struct audit_entry *e, struct brig_error *err)
 {
 	cleanup_buf struct buf b = { 0 };
-	cleanup_close int fd = open_log();
+	cleanup_close int fd = audit_open();
 	int r = fd < 0 ? fd : 0;
 
 	if (r == 0) {
@@ -156,12 +166,5 @@ int audit_append(const struct audit_entry *e, struct brig_error *err)
 		ssize_t n = write(fd, b.data, b.len);
 		r = n < 0 ? -errno : (size_t)n == b.len ? 0 : -ENOSPC;
 	}
-	if (r < 0) {
-		err_set(err, BRIG_E_IO_FAILED, -r, "audit", "the audit log cannot be written");
-		err_fix(err, "%s", geteuid() == 0 ?
-			"make /var/log/brig/audit.log writable for root alone" :
-			"make ~/.local/state/brig/audit.log (or below XDG_STATE_HOME) "
-			"writable for you alone");
-	}
-	return r;
+	return r < 0 ? audit_failed(r, err) : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/allow.h"
+#include "egress/allow.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -8,8 +8,8 @@
  *   [2001:db8::/32]:443    a network
  *   @registries            a named group
  */
-#ifndef POLICY_ALLOW_H
-#define POLICY_ALLOW_H
+#ifndef EGRESS_ALLOW_H
+#define EGRESS_ALLOW_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/egress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/helper.h"
+#include "base/str.h"
+#include "egress/allow.h"
+#include "egress/wire.h"
+#include "engine/audit.h"
+
+enum {
+	QUIET_MS = 10,  /* this long without a word at the end: it has no more */
+	END_MS = 250,
+	DENIED_MAX = 200, /* of one run */
+};
+
+static bool has_port(const struct allow_net *n, uint16_t port)
+{
+	for (unsigned i = 0; i < n->n_ports; i++)
+		if (n->ports[i] == port)
+			return true;
+	return false;
+}
+
+int egress_init(struct egress *e, const struct spec *s, struct brig_error *err)
+{
+	struct allow_entry a;
+	char why[120];
+
+	*e = (struct egress){ .spec = s, .watch = -1, .sock = -1, .pid = -1 };
+	for (char **v = s->allow; v && *v; v++) {
+		if (allow_parse(*v, &a, why, sizeof why) < 0)
+			return err_set(err, BRIG_E_BAD_VALUE, 0, "policy", "--allow: '%.80s' %s",
+				       *v, why);
+		for (unsigned i = 0; i < a.n_ports; i++) {
+			if (has_port(&e->net, a.ports[i]))
+				continue;
+			if (e->net.n_ports == ALLOW_MAX_PORTS) {
+				err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
+					"the allow-list names more than %d different ports",
+					ALLOW_MAX_PORTS);
+				err_fix(err, "name fewer ports");
+				return -E2BIG;
+			}
+			e->net.ports[e->net.n_ports++] = a.ports[i];
+		}
+	}
+	return 0;
+}
+
+/* The order in which netns_allow() makes them. */
+static unsigned expected(struct allow_net *n)
+{
+	bool high = false;
+
+	n->n = 0;
+	n->socket[n->n++].role = ALLOW_DNS_UDP;
+	n->socket[n->n++].role = ALLOW_DNS_TCP;
+	for (unsigned i = 0; i < n->n_ports; i++) {
+		high = high || n->ports[i] >= 1024;
+		if (n->ports[i] >= 1024 || n->ports[i] == 53)
+			continue;
+		n->socket[n->n].role = ALLOW_PORT;
+		n->socket[n->n++].port = n->ports[i];
+	}
+	if (high)
+		n->socket[n->n++].role = ALLOW_REDIRECT;
+	n->socket[n->n++].role = ALLOW_CONNECT;
+	n->socket[n->n++].role = ALLOW_SOCKS;
+	return n->n;
+}
+
+int egress_adopt(struct egress *e, const int *fds, size_t n)
+{
+	if (e->watch >= 0 || n != expected(&e->net))
+		return -EPROTO;
+	e->watch = epoll_create1(EPOLL_CLOEXEC);
+	int r = e->watch < 0 ? -errno : 0;
+	for (size_t i = 0; i < n; i++) {
+		struct epoll_event ev = { .events = EPOLLIN };
+		e->net.socket[i].fd = fds[i];
+		if (r == 0 && epoll_ctl(e->watch, EPOLL_CTL_ADD, fds[i], &ev) < 0)
+			r = -errno;
+	}
+	return r;
+}
+
+int egress_poll_fd(const struct egress *e)
+{
+	return e->watch >= 0 ? e->watch : e->sock;
+}
+
+static int say(const struct egress *e, struct eg_msg *m, int fd)
+{
+	struct iovec iov = { m, sizeof *m };
+	union {
+		struct cmsghdr h;
+		char space[CMSG_SPACE(sizeof(int))];
+	} ctl = { 0 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	m->size = sizeof *m;
+	if (fd >= 0) {
+		msg.msg_control = ctl.space;
+		msg.msg_controllen = sizeof ctl.space;
+		ctl.h.cmsg_level = SOL_SOCKET;
+		ctl.h.cmsg_type = SCM_RIGHTS;
+		ctl.h.cmsg_len = CMSG_LEN(sizeof fd);
+		memcpy(CMSG_DATA(&ctl.h), &fd, sizeof fd);
+	}
+	return sendmsg(e->sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* http://[user:password@]host:port of the operator's own proxy. */
+static void take_proxy(struct eg_config *c)
+{
+	static const char *const names[] = { "HTTPS_PROXY", "https_proxy", "ALL_PROXY",
+					     "all_proxy" };
+	const char *url = NULL;
+
+	for (size_t i = 0; !url && i < ARRAY_LEN(names); i++) {
+		url = getenv(names[i]);
+		url = url && strncmp(url, "http://", 7) == 0 ? url + 7 : NULL;
+	}
+	if (!url)
+		return;
+	size_t end = strcspn(url, "/?#");
+	const char *at = memrchr(url, '@', end);
+	const char *host = at ? at + 1 : url;
+	size_t len = end - (size_t)(host - url);
+	const char *colon = memrchr(host, ':', len);
+	char port[8] = "80";
+	uint64_t n;
+	if (colon && len - (size_t)(colon - host) - 1 < sizeof port) {
+		snprintf(port, sizeof port, "%.*s", (int)(len - (size_t)(colon - host) - 1),
+			 colon + 1);
+		len = (size_t)(colon - host);
+	}
+	if (parse_uint(port, 65535, &n) < 0 || n == 0 || len == 0 ||
+	    len >= sizeof c->proxy_host ||
+	    (at && (size_t)(at - url) >= sizeof c->proxy_auth))
+		return;
+	memcpy(c->proxy_host, host, len);
+	c->proxy_port = (uint16_t)n;
+	if (at)
+		memcpy(c->proxy_auth, url, (size_t)(at - url));
+}
+
+static int tell_policy(struct egress *e, int audit)
+{
+	static const uint32_t roles[] = {
+		[ALLOW_DNS_UDP] = EG_DNS_UDP, [ALLOW_DNS_TCP] = EG_DNS_TCP,
+		[ALLOW_PORT] = EG_PORT,	      [ALLOW_REDIRECT] = EG_REDIRECT,
+		[ALLOW_CONNECT] = EG_CONNECT, [ALLOW_SOCKS] = EG_SOCKS,
+	};
+	struct eg_msg m = { .type = EG_CONFIG };
+
+	m.config.version = EG_VERSION;
+	snprintf(m.config.id, sizeof m.config.id, "%s", e->spec->id);
+	take_proxy(&m.config);
+	int r = say(e, &m, -1);
+	for (char **a = e->spec->allow; a && *a && r == 0; a++) {
+		m = (struct eg_msg){ .type = EG_ALLOW };
+		snprintf(m.allow.entry, sizeof m.allow.entry, "%s", *a);
+		r = say(e, &m, -1);
+	}
+	for (unsigned i = 0; i < e->net.n && r == 0; i++) {
+		const struct allow_socket *s = &e->net.socket[i];
+		m = (struct eg_msg){ .type = EG_SOCKET };
+		m.socket.role = roles[s->role];
+		m.socket.port = s->role == ALLOW_PORT ? s->port : 0;
+		r = say(e, &m, s->fd);
+	}
+	m = (struct eg_msg){ .type = EG_AUDIT };
+	if (r == 0)
+		r = say(e, &m, audit);
+	m = (struct eg_msg){ .type = EG_START };
+	return r == 0 ? say(e, &m, -1) : r;
+}
+
+static int spawn(struct egress *e, int theirs)
+{
+	char path[PATH_MAX];
+	char *const argv[] = { (char *)"brig-egress", NULL };
+	char *const envp[] = { NULL }; /* nothing of ours is its business */
+	posix_spawn_file_actions_t fa;
+	posix_spawnattr_t attr;
+	sigset_t none;
+	pid_t pid;
+
+	int r = helper_find("brig-egress", path);
+	if (r < 0)
+		return r;
+	sigemptyset(&none);
+	int x = posix_spawn_file_actions_init(&fa);
+	if (!x)
+		x = posix_spawn_file_actions_adddup2(&fa, theirs, EG_FD);
+	if (!x)
+		x = posix_spawnattr_init(&attr);
+	if (!x) {
+		/* our signal mask is not for it; a group of its own keeps the
+		 * terminal's signals away */
+		posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK |
+						POSIX_SPAWN_SETPGROUP);
+		posix_spawnattr_setsigmask(&attr, &none);
+		posix_spawnattr_setpgroup(&attr, 0);
+		x = posix_spawn(&pid, path, &fa, &attr, argv, envp);
+	}
+	if (x)
+		return -x;
+	e->pid = pid;
+	return 0;
+}
+
+static void drop_sockets(struct egress *e)
+{
+	fd_close(&e->watch);
+	for (unsigned i = 0; i < e->net.n; i++)
+		fd_close(&e->net.socket[i].fd);
+	e->net.n = 0;
+}
+
+static int start(struct egress *e, struct brig_error *err)
+{
+	int sv[2];
+	cleanup_close int audit = audit_open();
+
+	/* no connection without its line */
+	if (audit < 0) {
+		drop_sockets(e);
+		return audit_failed(audit, err);
+	}
+	int r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0 ? -errno : 0;
+	if (r == 0) {
+		e->sock = sv[0];
+		r = spawn(e, sv[1]);
+		close(sv[1]);
+	}
+	if (r == 0)
+		r = tell_policy(e, audit);
+	/* it has copies; ours would keep the sandbox's network alive */
+	drop_sockets(e);
+	if (r == 0)
+		return 0;
+	err_set(err, BRIG_E_SETUP_FAILED, -r, "egress",
+		"the process that relays the allow-list's connections");
+	err_fix(err, r == -ENOENT ? "install brig-egress beside brig or in "
+				    "../libexec/brig" : "brig doctor shows what is missing");
+	return r;
+}
+
+static void deny(struct egress *e, const struct eg_event *ev, struct brig_result *res)
+{
+	char name[EG_NAME_LEN], target[EG_NAME_LEN + 8], rule[80], fix[EG_NAME_LEN + 40];
+
+	if (res->n_denied >= DENIED_MAX) {
+		e->lost += ev->count;
+		return;
+	}
+	str_clean(ev->name, name, sizeof name);
+	if (ev->port)
+		snprintf(target, sizeof target, "%s:%u", name, ev->port);
+	else
+		snprintf(target, sizeof target, "%s", name);
+	for (size_t i = 0; i < res->n_denied; i++)
+		if (streq(res->denied[i].kind, "net") && streq(res->denied[i].target, target)) {
+			res->denied[i].count += ev->count;
+			return;
+		}
+	switch (ev->reason) {
+	case EG_R_NAME:
+	case EG_R_PORT:
+	case EG_R_ADDRESS:
+		snprintf(rule, sizeof rule, "not in allow-list");
+		snprintf(fix, sizeof fix, "--allow %s", target);
+		break;
+	default:
+		snprintf(rule, sizeof rule, "%s", eg_reason_text(ev->reason));
+		snprintf(fix, sizeof fix, "see docs/egress.md: %s", eg_reason_text(ev->reason));
+		break;
+	}
+	result_deny(res, "net", target, rule, fix, ev->count);
+}
+
+/* One record; 0 when there is none, -errno when it is nonsense or the end. */
+static int listen_once(struct egress *e, struct brig_result *res,
+		       struct brig_error *err)
+{
+	struct eg_msg m;
+	ssize_t n = recv(e->sock, &m, sizeof m, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n != (ssize_t)sizeof m || m.size != sizeof m)
+		goto gone;
+	switch (m.type) {
+	case EG_EVENT:
+		m.event.name[sizeof m.event.name - 1] = '\0';
+		if (m.event.verdict == EG_DENIED && m.event.count)
+			deny(e, &m.event, res);
+		return 1;
+	case EG_READY:
+	case EG_OPEN:
+		return 1;
+	case EG_FATAL:
+		m.fatal.what[sizeof m.fatal.what - 1] = '\0';
+		err_set(err, BRIG_E_SETUP_FAILED,
+			m.fatal.errnum > 0 && m.fatal.errnum < 4096 ? m.fatal.errnum : 0,
+			"egress", "%.200s", m.fatal.what);
+		err_fix(err, "brig doctor shows what is missing");
+		return -EPIPE;
+	default:
+		break;
+	}
+gone:
+	err_set(err, BRIG_E_SETUP_FAILED, EPIPE, "egress", "the egress process ended");
+	err_fix(err, "run it again; if it happens twice, report it");
+	return -EPIPE;
+}
+
+static void stop(struct egress *e)
+{
+	fd_close(&e->sock); /* it ends by this */
+	if (e->pid <= 0)
+		return;
+	for (int i = 0; i < 50; i++) {
+		if (waitpid(e->pid, NULL, WNOHANG) != 0) {
+			e->pid = -1;
+			return;
+		}
+		poll(NULL, 0, i < 10 ? 1 : 10);
+	}
+	kill(e->pid, SIGKILL);
+	while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	e->pid = -1;
+}
+
+int egress_handle(struct egress *e, struct brig_result *res, struct brig_error *err)
+{
+	if (e->watch >= 0)
+		return start(e, err);
+	int r = e->sock >= 0 ? listen_once(e, res, err) : 0;
+	if (r < 0)
+		stop(e);
+	return r < 0 ? r : 0;
+}
+
+void egress_end(struct egress *e, struct brig_result *res)
+{
+	struct brig_error ignored = { 0 };
+
+	/* Its connections end with the processes that made them, and it has
+	 * something to say about each. */
+	for (int spent = 0; e->sock >= 0 && spent < END_MS;) {
+		struct pollfd p = { .fd = e->sock, .events = POLLIN };
+		if (poll(&p, 1, QUIET_MS) <= 0)
+			break;
+		if (listen_once(e, res, &ignored) < 0)
+			break;
+		spent++;
+	}
+	stop(e);
+	drop_sockets(e);
+	if (e->lost)
+		result_deny(res, "net", "more", "too many to list", "", e->lost);
+	e->lost = 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor's side of the egress process: it keeps the sockets of the
+ * sandbox's network until somebody inside uses one, starts the process then,
+ * tells it the policy, and turns what it reports into denials.
+ */
+#ifndef ENGINE_EGRESS_H
+#define ENGINE_EGRESS_H
+
+#include <sys/types.h>
+
+#include "engine/netns_allow.h"
+#include "engine/result.h"
+#include "engine/spec.h"
+
+struct egress {
+	const struct spec *spec;
+	struct allow_net net; /* .socket[].fd are ours once adopted */
+	int watch;            /* epoll of all of them; -1 once started */
+	int sock;             /* to the process; -1 before and after */
+	pid_t pid;            /* -1: not running */
+	uint64_t lost;        /* events that could not be kept */
+};
+
+/* Which ports the sandbox needs.  -errno with err when an entry is no use. */
+int egress_init(struct egress *e, const struct spec *s, struct brig_error *err);
+/* Takes over the sockets that came with WIRE_NET, in order.  -EPROTO when there
+ * are not as many as there should be. */
+int egress_adopt(struct egress *e, const int *fds, size_t n);
+/* The descriptor to poll for reading, or -1. */
+int egress_poll_fd(const struct egress *e);
+/* It is readable: starts the process, or reads what it has to say.  -errno with
+ * err: the sandbox has no network from now on. */
+int egress_handle(struct egress *e, struct brig_result *res, struct brig_error *err);
+/* Everybody inside is gone: last words, then the end of the process. */
+void egress_end(struct egress *e, struct brig_result *res);
+
+#endif
