@@ -257,7 +257,7 @@ class World:
         # the same trap on the host's own loopback
         self.trap = subprocess.Popen(
             [sys.executable, os.path.join(HERE, "egress_internet.py"), self.dir, "trap"],
-            stdout=subprocess.PIPE)
+            stdout=subprocess.PIPE, preexec_fn=lambda: libc.prctl(1, signal.SIGKILL))
         if self.trap.stdout.readline() != b"ready\n":
             raise RuntimeError("the trap did not start")
 
