@@ -67,6 +67,9 @@ static size_t answer(struct egress *eg, const uint8_t *msg, size_t len,
 		refused(eg, &q, peer, port);
 		return dns_answer(out, msg, &q, DNS_NXDOMAIN, NULL);
 	}
+	/* an address that nobody listens on would only cost the client time */
+	if (q.type == DNS_TYPE_AAAA && !eg->six)
+		return dns_answer(out, msg, &q, DNS_NOERROR, NULL);
 	/* no HTTPS or SVCB record: no hint at QUIC or an encrypted hello */
 	if (q.type != DNS_TYPE_A && q.type != DNS_TYPE_AAAA && q.type != DNS_TYPE_ANY)
 		return dns_answer(out, msg, &q, DNS_NOERROR, NULL);

@@ -23,7 +23,7 @@ enum {
 	CONN_BUF = 20 * 1024,     /* bytes not yet looked at: a ClientHello, a head */
 	PUMP_CHUNK = 128 * 1024,  /* copied at once */
 	PUMP_BULK = 512 * 1024,   /* from here on a stream is spliced */
-	PUMP_PIPE = 512 * 1024,
+	PUMP_PIPE = 1 << 20,     /* what an ordinary user may have */
 	PUMP_BUDGET = 4 << 20,    /* then the others have their turn */
 };
 
@@ -34,6 +34,7 @@ struct egress {
 	struct names *names;
 	struct audit *audit;
 	struct upstream *upstream;
+	bool six; /* the sandbox has listeners for IPv6 */
 	unsigned conns;
 	uint64_t serial;
 	/* new connections: tokens, in thousandths */

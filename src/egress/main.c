@@ -131,6 +131,7 @@ static void take_socket(struct setup *s, const struct eg_socket *m, int fd)
 		fatal(EPROTO, "a socket that does not fit its role");
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
 		fatal(errno, "a socket");
+	s->eg.six |= domain == AF_INET6 && (m->role == EG_PORT || m->role == EG_REDIRECT);
 	s->sockets[s->n_sockets].s = *m;
 	s->sockets[s->n_sockets++].fd = fd;
 }

@@ -6,7 +6,9 @@
  *   brig → egress   EG_CONFIG, EG_ALLOW …, EG_SOCKET …, EG_AUDIT?, EG_START
  *   egress → brig   EG_READY, then EG_OPEN and EG_EVENT as they happen; or EG_FATAL
  *
- * EG_CONFIG comes first and once.  A descriptor (SCM_RIGHTS) comes with EG_SOCKET
+ * EG_CONFIG comes first and once.  Names have IPv6 addresses if at least one socket
+ * of EG_PORT or EG_REDIRECT is of IPv6.  brig takes no descriptor
+ * from egress.  A descriptor (SCM_RIGHTS) comes with EG_SOCKET
  * and EG_AUDIT, exactly one, and with nothing else.  Unused bytes are zero.  Each
  * text ends with NUL inside its array.  Either side treats anything else as
  * nonsense: egress says EG_FATAL and exits, brig kills it.  When the socket is

@@ -142,6 +142,12 @@ def test_addresses_are_stable(world, sandbox):
         assert six.startswith("fd62:7269:6720::")
 
 
+def test_no_ipv6_without_listeners(world, sandbox):
+    s = sandbox(["allowed.test"], six=False, redirect=0)
+    assert s.resolve("allowed.test", 28) == (0, [])
+    assert b"hello" in s.say("allowed.test", 80, b"GET / HTTP/1.0\r\nHost: allowed.test\r\n\r\n")
+
+
 def test_case_and_other_types(world, sandbox):
     s = sandbox(["allowed.test"])
     q = query("aLLoWeD.tEsT")

@@ -257,7 +257,7 @@ class World:
         # the same trap on the host's own loopback
         self.trap = subprocess.Popen(
             [sys.executable, os.path.join(HERE, "egress_internet.py"), self.dir, "trap"],
-            stdout=subprocess.PIPE)
+            stdout=subprocess.PIPE, preexec_fn=lambda: libc.prctl(1, signal.SIGKILL))
         if self.trap.stdout.readline() != b"ready\n":
             raise RuntimeError("the trap did not start")
 
@@ -301,7 +301,8 @@ class Egress:
     """brig-egress for a sandbox, as brig would start it."""
 
     def __init__(self, exe, sandbox, allow, ports=(), redirect=0, connect=0, socks=0,
-                 audit=None, start=True, dns=DNS_SERVER + ":53", dns_sockets=True, **config):
+                 audit=None, start=True, dns=DNS_SERVER + ":53", dns_sockets=True, six=True,
+                 **config):
         self.events_seen = []
         self.opened = []
         self.fatal = None
@@ -333,7 +334,8 @@ class Egress:
                     self.listen("dns_udp", family, address, 53, socket.SOCK_DGRAM)
                     self.listen("dns_tcp", family, address, 53)
             for port in ports:
-                self.listen("port", socket.AF_INET6, "::", port)
+                self.listen("port", *((socket.AF_INET6, "::") if six else
+                                      (socket.AF_INET, "0.0.0.0")), port)
             for role, port in (("redirect", redirect), ("connect", connect), ("socks", socks)):
                 if port:
                     self.listen(role, socket.AF_INET6 if role == "redirect" else
