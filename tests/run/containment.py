@@ -7,6 +7,8 @@ entry in BACKENDS, and the entries in BY_DESIGN it has to admit.
 tests/run/test_backends.py runs all of it, tools/containment.py makes
 docs/containment.md of it.
 """
+import atexit
+import io
 import os
 import pwd
 import secrets
@@ -14,7 +16,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import tarfile
 import time
+
+import docker_engine
 
 
 class Backend:
@@ -33,10 +38,74 @@ class Backend:
         return None
 
 
+def host_image():
+    """Nothing but directories and links: /usr is the host's, read-only."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as t:
+        for d in ("usr", "tmp", "proc", "sys", "dev", "etc", "var", "home", "opt"):
+            i = tarfile.TarInfo(d)
+            i.type, i.mode = tarfile.DIRTYPE, 0o755
+            t.addfile(i)
+        for d in ("bin", "sbin", "lib", "lib32", "lib64"):
+            if os.path.islink("/" + d):
+                i = tarfile.TarInfo(d)
+                i.type, i.linkname = tarfile.SYMTYPE, "usr/" + d
+                t.addfile(i)
+    return out.getvalue()
+
+
+class Container(Backend):
+    """A container of an engine of the suite's own, started when first asked for."""
+
+    IMAGE = "brig-containment:1"
+    engine = why = None
+
+    def __init__(self, runtime, **kw):
+        super().__init__([], **kw)
+        self.runtime = runtime
+
+    @classmethod
+    def start(cls):
+        if cls.engine or cls.why:
+            return
+        if os.geteuid() != 0:
+            cls.why = "not root: no container engine of our own"
+            return
+        for program in ("dockerd", "docker", "containerd"):
+            if not shutil.which(program, path="/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin"):
+                cls.why = "%s is not installed" % program
+                return
+        e = docker_engine.Engine()
+        cls.why = e.start()
+        if cls.why:
+            e.stop()
+            return
+        atexit.register(e.stop)
+        e.docker("import", "-", cls.IMAGE, input=host_image())
+        cls.engine = e
+
+    def absent(self):
+        self.start()
+        if not self.why and self.runtime not in self.engine.runtimes:
+            return "%s is not installed" % self.runtime
+        return self.why
+
+    @property
+    def opts(self):
+        return ["--backend", "docker", "--image", self.IMAGE, "--runtime", self.runtime,
+                "--docker-socket", str(self.engine.socket), "--ro", "/usr"]
+
+    @opts.setter
+    def opts(self, value):
+        pass
+
+
 BACKENDS = {
     "native": Backend(["--backend", "native"], note="brig's own engine"),
     "bwrap": Backend(["--backend", "bwrap"], program="bwrap", note="the system's bubblewrap"),
     "landlock": Backend(["--backend", "landlock"], note="no namespaces"),
+    "docker": Container("runc", note="a container, with runc"),
+    "runsc": Container("runsc-cg", note="a container, with gVisor"),
     "firejail": Backend(["--backend", "wrapper", "--wrapper", "firejail"], program="firejail",
                         shell=True, unconfined=True, note="`--backend wrapper --wrapper firejail`"),
 }
@@ -65,6 +134,18 @@ def admit(backend, reason, *checks):
     for c in checks:
         BY_DESIGN[(c, backend)] = reason
 
+
+GVISOR = "gVisor's own %s, made by its kernel: nothing of the host's is there"
+admit("runsc", GVISOR % "/sys", "hidden")
+admit("runsc", GVISOR % "/dev", "devices")
+admit("runsc", "gVisor knows no non-dumpable processes; pid 1 is brig-park, with an empty environment", "pid1-files")
+admit("runsc", "gVisor lets a command end its pid 1, and its sandbox with it: nobody else's", "pid1-kill")
+admit("runsc", "gVisor's status has no line for ambient capabilities; the other sets are empty", "caps")
+admit("runsc", "gVisor's processes cannot be counted from outside; they end with their kernel, a process of the engine's",
+      "tree-killed")
+admit("runsc", "gVisor's kernel has one personality and refuses to talk about others", "personality")
+admit("runsc", "gVisor answers that there is no route to the host, not that there is no network", "unreachable")
+admit("runsc", "the limit is the container's: at it gVisor's kernel ends, and the command with it", "memory-bomb", "fork-bomb")
 
 OWN_FILTER = "firejail's own filter decides, and allows it"
 admit("firejail", HOST_TREE, "hidden", "read-outside", "masked", "unix-path")
