@@ -25,6 +25,11 @@ dir=$(mktemp -d /tmp/brig-bench-run-XXXXXX)
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM HUP
 chmod 755 "$dir"
+# the caller's own tools would be shown inside, which the others do not do
+mkdir "$dir/home"
+chmod 755 "$dir/home"
+HOME=$dir/home PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export HOME PATH
 
 if [ -x "$bench" ] && [ -f "$bench" ]; then
 	cp "$bench" "$dir/bench"

@@ -246,7 +246,7 @@ def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--build", default="build")
     ap.add_argument("--only", default=",".join(STAGES))
-    ap.add_argument("--fuzz-seconds", type=int, default=10)
+    ap.add_argument("--fuzz-seconds", type=int, default=6)
     args = ap.parse_args()
     total = Count()
     for name in args.only.split(","):
