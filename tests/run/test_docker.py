@@ -191,9 +191,9 @@ def test_containment(dk, runtime):
 
 
 def test_memory(dk):
-    r = sh(dk, "cat /sys/fs/cgroup/memory*/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; "
-               "dd if=/dev/zero of=/dev/null bs=200M count=1", "--memory", "64M")
-    assert "67108864" in r.json["stdout"]
+    r = sh(dk, "dd if=/dev/zero of=/dev/null bs=20M count=1 && echo fits; "
+               "dd if=/dev/zero of=/dev/null bs=200M count=1 && echo too much", "--memory", "64M")
+    assert r.json["stdout"] == "fits\n", r.json
     assert r.json["oom"] is True, r.json
     assert [d for d in r.json["denied"] if d["kind"] == "memory"]
 
@@ -204,16 +204,13 @@ def test_memory_of_the_command_itself(dk):
 
 
 def test_pids(dk):
-    r = sh(dk, "for i in $(seq 40); do sleep 5 & done 2>&1; echo; cat /sys/fs/cgroup/pids*/pids.max "
-               "/sys/fs/cgroup/pids.max 2>/dev/null", "--pids", "20")
+    r = sh(dk, "for i in $(seq 40); do sleep 5 & done 2>&1; echo", "--pids", "20")
     assert "can't fork" in r.json["stdout"] + r.json["stderr"], r.json
     assert [d for d in r.json["denied"] if d["kind"] == "pids"]
 
 
 def test_cpu(dk):
-    r = sh(dk, "cat /sys/fs/cgroup/cpu*/cpu.cfs_quota_us /sys/fs/cgroup/cpu.max 2>/dev/null; "
-               "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done", "--cpus", "0.2", "--timeout", "30")
-    assert "20000" in r.json["stdout"]
+    r = sh(dk, "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done", "--cpus", "0.2", "--timeout", "30")
     u = r.json["usage"]
     assert u["cpu_ms"] < 0.5 * u["wall_ms"], u
 
@@ -572,9 +569,9 @@ def test_two_callers_never_share(dk, pool):
 
 def test_policies_do_not_mix(dk, pool):
     pool()
-    r = dk("sh", "-c", "cat /sys/fs/cgroup/memory*/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null",
-           opts=(*POOL, "--memory", "128M"))
-    assert "134217728" in r.json["stdout"] and r.json["usage"]["setup_us"] > 50000
+    # those that wait have the default limit, in which this would fit
+    r = dk("dd", "if=/dev/zero", "of=/dev/null", "bs=300M", "count=1", opts=(*POOL, "--memory", "128M"))
+    assert r.json["oom"] is True and r.json["usage"]["setup_us"] > 50000, r.json
 
 
 def test_new_protected_file_is_protected_in_a_warm_call(dk, pool):
