@@ -37,7 +37,7 @@ static struct spec *spec_make(void)
 
 	assert_non_null(s);
 	strcpy(s->id, "01J00000000000000000000000");
-	s->workspace = (struct spec_bind){ .src = strdup(base), .dst = strdup("/work"),
+	s->workspace = (struct spec_bind){ .src = strdup(base), .dst = strdup("/ws"),
 					   .writable = true, .is_dir = true,
 					   .fd = open(base, O_PATH | O_DIRECTORY) };
 	assert_int_equal(fstat(s->workspace.fd, &st), 0);
@@ -133,13 +133,13 @@ static void test_body(void **state)
 		json_string_value(json_array_get(json_object_get(b, "Entrypoint"), 0)),
 		"/.brig/park");
 	/* the workspace is writable, what is protected in it is not */
-	assert_true(json_is_false(json_object_get(mount_at(h, "/work"), "ReadOnly")));
-	assert_true(json_is_true(json_object_get(mount_at(h, "/work/.git/config"), "ReadOnly")));
-	assert_true(json_is_false(json_object_get(mount_at(h, "/work/.git"), "ReadOnly")));
-	assert_null(mount_at(h, "/work/.envrc"));
+	assert_true(json_is_false(json_object_get(mount_at(h, "/ws"), "ReadOnly")));
+	assert_true(json_is_true(json_object_get(mount_at(h, "/ws/.git/config"), "ReadOnly")));
+	assert_true(json_is_false(json_object_get(mount_at(h, "/ws/.git"), "ReadOnly")));
+	assert_null(mount_at(h, "/ws/.envrc"));
 	snprintf(path, sizeof path, "%s/.git/config", base);
 	assert_string_equal(
-		json_string_value(json_object_get(mount_at(h, "/work/.git/config"), "Source")), path);
+		json_string_value(json_object_get(mount_at(h, "/ws/.git/config"), "Source")), path);
 	/* /tmp, /dev/shm and HOME together are what was given for all */
 	assert_int_equal(json_integer_value(json_object_get(h, "ShmSize")), 16 << 20);
 	assert_non_null(strstr(text_at(h, "Tmpfs", "/tmp"), "nosuid,nodev,size=33554432"));
@@ -223,7 +223,7 @@ static void test_key(void **state)
 		case 4: s->runtime = strdup("runsc"); break;
 		case 5: free(s->workspace.dst); s->workspace.dst = strdup("/other"); break;
 		case 6: s->host_uid++; break;
-		case 7: strv_add(&s->masks, "/work/m"); break;
+		case 7: strv_add(&s->masks, "/ws/m"); break;
 		case 8: s->net = NET_HOST; break;
 		case 9: strv_add(&s->env, "A=b"); break;
 		case 10: strv_add(&s->argv, "-u"); break;
