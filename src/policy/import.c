@@ -206,7 +206,7 @@ static int from_astrbot(const struct ynode *root, struct buf *b, struct ywhere *
 	return 0;
 }
 
-/* The value of a \\uXXXX at p, or 0. */
+/* The value of a JSON escape (backslash, u, four digits) at p, or 0. */
 static unsigned escape_at(const char *p, const char *end)
 {
 	unsigned v = 0;
