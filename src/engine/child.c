@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/raw.h"
 #include "base/sys.h"
 #include "engine/launch.h"
 
@@ -99,34 +99,37 @@ static void map_own_ids(const struct launch *l)
 			   "mapping the user and group id");
 }
 
-static void take_ids(const struct launch *l)
+void child_take_ids(const struct launch *l)
 {
 	const struct spec *s = l->spec;
+	long r = 0;
 
 	/* Root's supplementary groups must not come along.  An ordinary user
 	 * cannot drop groups (setgroups is denied by the one-id map); they give
 	 * access only to what the mount tree shows. */
-	if (s->as_root && setgroups(0, NULL) < 0)
-		child_fail(l, BRIG_E_IDMAP_DENIED, errno, "ids", "dropping groups");
-	if (setresgid(s->in_gid, s->in_gid, s->in_gid) < 0 ||
-	    setresuid(s->in_uid, s->in_uid, s->in_uid) < 0)
-		child_fail(l, BRIG_E_IDMAP_DENIED, errno, "ids", "taking the mapped id");
+	if (s->as_root && (r = SYS2(SYS_setgroups, 0, 0)) < 0)
+		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "dropping groups");
+	r = SYS3(SYS_setresgid, s->in_gid, s->in_gid, s->in_gid);
+	if (r == 0)
+		r = SYS3(SYS_setresuid, s->in_uid, s->in_uid, s->in_uid);
+	if (r < 0)
+		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "taking the mapped id");
 	/* Root's change of id made our own /proc files unwritable, and we have
 	 * maps to write.  Nobody is in here yet who could look at us; init and
 	 * the command start with memory of their own. */
-	if (s->as_root && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
-		child_fail(l, BRIG_E_IDMAP_DENIED, errno, "ids", "own /proc files");
+	if (s->as_root && (r = SYS5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0)
+		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "own /proc files");
+	/* A session keyring of its own: keys of the caller's session would
+	 * otherwise be possessed by the command.  A kernel without keyrings has
+	 * nothing to share. */
+	r = SYS2(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0);
+	if (r < 0 && r != -ENOSYS && r != -EOPNOTSUPP)
+		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "keyring",
+			   "a session keyring");
 }
 
 static void private_names(const struct launch *l)
 {
-	/* A session keyring of its own: keys of the caller's session would
-	 * otherwise be possessed by the command.  A kernel without keyrings has
-	 * nothing to share. */
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
-	    errno != ENOSYS && errno != EOPNOTSUPP)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "keyring",
-			   "a session keyring");
 	if (sethostname(l->plan->hostname, strlen(l->plan->hostname)) < 0 ||
 	    setdomainname("(none)", 6) < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "uts", "the host name");
@@ -220,7 +223,7 @@ static void become_init(struct launch *l, int image)
 	child_fail(l, BRIG_E_SETUP_FAILED, errno, "init", "executing init");
 }
 
-/* The maker of the network namespace shares our table of descriptors, and a
+/* The job shares our table of descriptors until the tree is there, and a
  * shared table grows only after a grace period of the whole machine: ten
  * milliseconds.  So it grows before.  When it cannot, it is only slow. */
 static void grow_table(const struct launch *l)
@@ -233,28 +236,100 @@ static void grow_table(const struct launch *l)
 		close(fd);
 }
 
+static void detach(struct launch *l)
+{
+	int e = root_detach(&l->root);
+
+	if (e < 0)
+		child_fail(l, l->root.code, -e, "mount", l->root.what);
+}
+
+/* Where the command starts, resolved again, by the kernel, in the tree that is
+ * really there now.  The names are the agent's. */
+static void open_directory(struct launch *l)
+{
+	const char *rel = *l->spec->cwd ? l->spec->cwd : ".";
+	int top = openat(AT_FDCWD, l->spec->workspace.dst,
+			 O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (top < 0)
+		child_fail(l, BRIG_E_BAD_CWD, errno, "cwd", l->spec->workspace.dst);
+	l->cwdfd = sys_openat2(top, rel, O_PATH | O_DIRECTORY | O_CLOEXEC,
+			       RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	if (l->cwdfd < 0)
+		child_fail(l, BRIG_E_BAD_CWD, errno, "cwd", l->plan->cwd);
+	close(top);
+}
+
+/* The mounts are what they will be: the supervisor looks at them now, and the job
+ * goes on. */
+static void announce_tree(struct launch *l)
+{
+	const struct wire w = { .type = WIRE_TREE };
+	int e = wire_send(l->ctl_child, &w, NULL, 0);
+
+	if (e < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, -e, "mount", "the supervisor");
+	launch_set(&l->tree_done);
+}
+
+static int early_main(void *arg)
+{
+	struct launch *l = arg;
+
+	/* needs capabilities, which we have, but no mapped id */
+	if (l->plan->own_net)
+		netns_make(l);
+	if (!l->plan->lock)
+		job_main(l, true);
+	return 0; /* reaped by init, whose child it becomes with our exec */
+}
+
+static int late_main(void *arg)
+{
+	job_main(arg, false);
+}
+
+/* A process on our memory: nothing is copied, and once we execute init it is the
+ * only owner. */
+static pid_t start(struct launch *l, int (*entry)(void *), char *stack_end, int flags)
+{
+	pid_t pid = clone(entry, stack_end, CLONE_VM | flags | SIGCHLD, l);
+
+	if (pid < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone",
+			   "the command's process");
+	return pid;
+}
+
 void child_main(struct launch *l)
 {
-	static char job_stack[128 * 1024] __attribute__((aligned(64)));
+	static char early_stack[128 * 1024] __attribute__((aligned(64)));
+	static char late_stack[128 * 1024] __attribute__((aligned(64)));
+	bool lock = l->plan->lock;
+	pid_t job = -1;
 
 	/* Our copies of the supervisor's ends: as long as one is open here, its
 	 * death would go unnoticed. */
 	close(l->death_write);
 	close(l->ctl_supervisor);
 	close(l->status_read);
-	/* Needs capabilities, which we have, but no mapped id, for which we may
-	 * have to wait: so it starts now. */
-	if (l->plan->own_net) {
-		grow_table(l);
-		netns_start(l);
-	}
 	/* modes in the plan are exact; the command gets the caller's umask */
 	l->umask = umask(0);
+	set_limits(l);
+	l->first_mntns = -1;
+	/* From here on side by side: we build, it makes the network namespace and
+	 * takes away from itself what it can without the tree. */
+	if (l->plan->own_net || !lock) {
+		grow_table(l);
+		job = start(l, early_main, early_stack + sizeof early_stack, CLONE_FILES);
+	}
 	if (l->spec->as_root)
 		wait_for(l, WIRE_MAPPED);
 	else
 		map_own_ids(l);
-	take_ids(l);
+	launch_set(&l->ids_done);
+	child_take_ids(l);
 	private_names(l);
 	int e = root_build(&l->root);
 	if (e < 0)
@@ -265,26 +340,23 @@ void child_main(struct launch *l)
 	e = root_pivot(&l->root);
 	if (e < 0)
 		child_fail(l, l->root.code, -e, "mount", l->root.what);
-	/* While the network namespace is being made we would only wait. */
-	e = root_detach(&l->root);
-	if (e < 0)
-		child_fail(l, l->root.code, -e, "mount", l->root.what);
-	set_limits(l);
+	open_directory(l);
+	if (!lock)
+		announce_tree(l);
 	/* owned by the first user namespace: joined before we leave that */
 	if (l->plan->own_net)
-		netns_join(l);
+		netns_join(l, job);
 	if (l->allow)
 		netns_hand_over(l);
-	l->first_mntns = -1;
-	if (l->plan->lock)
+	/* The kernel waits for a grace period here, which the job need not: its
+	 * root is the new tree already, and it is not released before init is
+	 * there.  Unless we lock: then the old root would be locked in. */
+	detach(l);
+	if (lock) {
 		lock_mounts(l);
-
-	/* Shares our memory and is its only owner once we execute init: nothing
-	 * is copied.  It confines itself while we go on. */
-	pid_t job = clone(job_main, job_stack + sizeof job_stack,
-			  CLONE_VM | SIGCHLD, l);
-	if (job < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone", "the command's process");
+		announce_tree(l);
+		job = start(l, late_main, late_stack + sizeof late_stack, 0);
+	}
 	put_number(l->job_arg, job);
 	become_init(l, image);
 	_exit(125);

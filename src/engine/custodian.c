@@ -80,29 +80,17 @@ int custodian_start(struct custodian *c)
 	return 0;
 }
 
-/* The set that holds the current processor alone. */
-static int only_here(cpu_set_t *set)
-{
-	int cpu = sched_getcpu();
-
-	CPU_ZERO(set);
-	if (cpu < 0 || cpu >= CPU_SETSIZE)
-		return -EINVAL;
-	CPU_SET((unsigned)cpu, set);
-	return 0;
-}
-
 void custodian_dismiss(struct custodian *c)
 {
-	cpu_set_t here;
-
-	if (c->pid <= 0)
-		return;
-	/* Dying on this processor saves waking another one for it. */
-	if (only_here(&here) == 0)
-		sched_setaffinity(c->pid, sizeof here, &here);
 	/* if it cannot be killed it dies by itself, after we did */
-	if (kill(c->pid, SIGKILL) == 0)
+	if (c->pid > 0 && !c->dismissed)
+		c->dismissed = kill(c->pid, SIGKILL) == 0;
+}
+
+void custodian_reap(struct custodian *c)
+{
+	custodian_dismiss(c);
+	if (c->pid > 0 && c->dismissed)
 		while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	c->pid = -1;

@@ -9,6 +9,7 @@
 #ifndef ENGINE_CUSTODIAN_H
 #define ENGINE_CUSTODIAN_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "engine/cgroup.h"
@@ -18,6 +19,7 @@
 struct custodian {
 	pid_t pid;            /* -1: there is none */
 	pid_t parent;
+	bool dismissed;       /* killed, but not yet reaped */
 	struct cgroup *cg;
 	const struct protect *protect;
 	int wsfd;
@@ -29,7 +31,9 @@ struct custodian {
 /* Starts it; before anything exists that it would have to clean, and before the
  * command is released.  The fields above pid are the caller's to fill.  -errno. */
 int custodian_start(struct custodian *c);
-/* The supervisor cleaned up itself: ends it and reaps it. */
+/* The supervisor cleaned up itself: ends it.  It dies while we go on; reaped when
+ * there is nothing else left to do. */
 void custodian_dismiss(struct custodian *c);
+void custodian_reap(struct custodian *c);
 
 #endif

@@ -90,14 +90,18 @@ static const unsigned char ns_request[EV_NS_COUNT] = {
 	[LAYER_IPC] = 2,  [LAYER_UTS] = 10,  [LAYER_CGROUP] = 1,
 };
 
-/* The inode numbers of a process's namespaces; 0 where one cannot be had. */
-static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd)
+/* The inode numbers of a process's namespaces in a set of layers; 0 where one
+ * cannot be had. */
+static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd,
+			    unsigned layers)
 {
 	char path[32];
 	struct stat st;
 	cleanup_close int proc = -1;
 
 	for (int i = 0; i < EV_NS_COUNT; i++) {
+		if (!(layers & LAYER_BIT(i)))
+			continue;
 		int fd = pidfd < 0 ? -1 : ioctl(pidfd, _IO(0xff, ns_request[i]), 0);
 		out[i] = fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
 		if (fd >= 0) {
@@ -137,10 +141,35 @@ static bool one_id_map(int proc, const char *file, bool nested)
 	       text[used] == '\0' && count == 1 && (out != 0 || nested);
 }
 
+static bool id_maps(int proc, bool nested)
+{
+	return one_id_map(proc, "uid_map", nested) && one_id_map(proc, "gid_map", nested);
+}
+
+int evidence_tree(struct evidence *ev, const struct plan *p, pid_t pid, int pidfd,
+		  char *bad, size_t cap)
+{
+	uint64_t ns[EV_NS_COUNT] = { 0 };
+	char path[32];
+
+	int r = evidence_mounts(p, pid, bad, cap);
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof path, "/proc/%d", (int)pid);
+	cleanup_close int proc = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc < 0)
+		return -errno;
+	ev->uid_ok = id_maps(proc, ev->nested);
+	read_namespaces(ns, pid, pidfd, LAYER_BIT(LAYER_USER) | LAYER_BIT(LAYER_MOUNT));
+	ev->tree_user = ns[LAYER_USER];
+	ev->tree_mnt = ns[LAYER_MOUNT];
+	return 0;
+}
+
 void evidence_read_own(struct evidence *ev)
 {
 	cleanup_close int self = sys_pidfd_open(getpid());
-	read_namespaces(ev->ns_host, getpid(), self);
+	read_namespaces(ev->ns_host, getpid(), self, ~0u);
 	/* 0: no filter around us, nothing to count */
 	const char *v = "0";
 	big_buffer char text[4096];
@@ -168,9 +197,9 @@ int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *
 	if (r < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence",
 			       "%s/status", path);
-	read_namespaces(ev->ns, pid, pidfd);
-	ev->uid_ok = one_id_map(proc, "uid_map", ev->nested) &&
-		     one_id_map(proc, "gid_map", ev->nested);
+	read_namespaces(ev->ns, pid, pidfd, ~0u);
+	if (!ev->tree_user || ev->tree_user != ev->ns[LAYER_USER])
+		ev->uid_ok = id_maps(proc, ev->nested);
 	ev->root_ok = fstatat(proc, "root/.", &theirs, 0) == 0 &&
 		      stat("/", &ours) == 0 &&
 		      (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command's process, from its birth inside the finished root tree to
- * execve.  Each step takes something away for good; the order matters and is
- * explained.  At the end the process is exactly as confined as the command
- * will be, and waits: the supervisor reads the evidence and releases it.
+ * The command's process, from its birth to execve.  Each step takes something
+ * away for good; the order matters and is explained.  At the end the process is
+ * exactly as confined as the command will be, and waits: the supervisor reads the
+ * evidence and releases it.
+ *
+ * It shares memory with the builder, which is at work meanwhile, and so does not
+ * touch errno: system calls that may fail are made bare.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,12 +24,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/raw.h"
 #include "base/sys.h"
 #include "engine/landlock.h"
 #include "engine/launch.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
 #endif
 
 /*
@@ -70,43 +77,38 @@ static void enter_cgroups(const struct launch *l)
 			   "a cgroup namespace");
 }
 
-static void take_stdio(const struct launch *l)
+static void take_stdio(const struct launch *l, bool early)
 {
 	/* A session of its own: no controlling terminal of the caller, so that
 	 * nothing can be typed into it (TIOCSTI, CVE-2017-5226). */
-	if (setsid() < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "stdio", "a new session");
-	for (int i = 0; i < 3; i++)
-		if (l->stdio[i] >= 0 && dup2(l->stdio[i], i) < 0)
-			child_fail(l, BRIG_E_SETUP_FAILED, errno, "stdio", "stdio");
-	if (l->spec->pty && ioctl(0, TIOCSCTTY, 0) < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "pty",
-			   "the controlling terminal");
-	/* A caller's raised priority is not the command's. */
-	errno = 0;
-	int nice_now = getpriority(PRIO_PROCESS, 0);
-	if (errno == 0 && nice_now < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "stdio", "the priority");
+	long r = SYS0(SYS_setsid);
+	if (r < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "stdio", "a new session");
 	/* Everything else is closed by the execve, including what the caller
-	 * leaked into brig. */
-	if (sys_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "stdio", "close_range");
+	 * leaked into brig.  From here on the descriptors are ours alone. */
+	r = SYS3(SYS_close_range, 3, ~0u,
+		 CLOSE_RANGE_CLOEXEC | (early ? CLOSE_RANGE_UNSHARE : 0));
+	if (r < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "stdio", "close_range");
+	for (int i = 0; i < 3; i++)
+		if (l->stdio[i] >= 0 && (r = SYS3(SYS_dup3, l->stdio[i], i, 0)) < 0)
+			child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "stdio", "stdio");
+	if (l->spec->pty && (r = SYS3(SYS_ioctl, 0, TIOCSCTTY, 0)) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "pty",
+			   "the controlling terminal");
+	/* A caller's raised priority is not the command's.  The call itself
+	 * answers 20 for none, and more for raised. */
+	if (SYS2(SYS_getpriority, PRIO_PROCESS, 0) > 20 &&
+	    (r = SYS3(SYS_setpriority, PRIO_PROCESS, 0, 0)) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "stdio", "the priority");
 }
 
 static void enter_directory(const struct launch *l)
 {
-	const char *rel = *l->spec->cwd ? l->spec->cwd : ".";
-	int top = openat(AT_FDCWD, l->spec->workspace.dst,
-		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (top < 0)
-		child_fail(l, BRIG_E_BAD_CWD, errno, "cwd", l->spec->workspace.dst);
-	/* Resolved again, by the kernel, in the tree that is really there now */
-	int fd = sys_openat2(top, rel, O_PATH | O_DIRECTORY | O_CLOEXEC,
-			     RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
-	if (fd < 0 || fchdir(fd) < 0)
-		child_fail(l, BRIG_E_BAD_CWD, errno, "cwd", l->plan->cwd);
-	close(fd);
-	close(top);
+	long r = SYS1(SYS_fchdir, l->cwdfd);
+
+	if (r < 0)
+		child_fail(l, BRIG_E_BAD_CWD, (int)-r, "cwd", l->plan->cwd);
 }
 
 static void drop_capabilities(const struct launch *l)
@@ -121,20 +123,25 @@ static void drop_capabilities(const struct launch *l)
 	struct __user_cap_data_struct none[2] = { 0 };
 
 	/* Needs CAP_SETPCAP, so it comes before the sets are emptied. */
-	if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0)
-		child_fail(l, BRIG_E_CAPS_FAILED, errno, "caps", "securebits");
-	for (unsigned long cap = 0; cap < 64; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
-			if (errno == EINVAL && cap > 0)
-				break; /* past the last one this kernel knows */
-			child_fail(l, BRIG_E_CAPS_FAILED, errno, "caps", "bounding set");
-		}
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
-	    syscall(SYS_capset, &hdr, none) < 0)
-		child_fail(l, BRIG_E_CAPS_FAILED, errno, "caps", "emptying the sets");
+	long r = SYS5(SYS_prctl, PR_SET_SECUREBITS, bits, 0, 0, 0);
+	if (r < 0)
+		child_fail(l, BRIG_E_CAPS_FAILED, (int)-r, "caps", "securebits");
+	for (unsigned long cap = 0; cap < 64; cap++) {
+		r = SYS5(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0);
+		if (r == -EINVAL && cap > 0)
+			break; /* past the last one this kernel knows */
+		if (r < 0)
+			child_fail(l, BRIG_E_CAPS_FAILED, (int)-r, "caps", "bounding set");
+	}
+	r = SYS5(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (r == 0)
+		r = SYS2(SYS_capset, &hdr, none);
+	if (r < 0)
+		child_fail(l, BRIG_E_CAPS_FAILED, (int)-r, "caps", "emptying the sets");
 	/* From here on no execve can raise anything, whatever file it finds. */
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		child_fail(l, BRIG_E_CAPS_FAILED, errno, "caps", "no_new_privs");
+	r = SYS5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (r < 0)
+		child_fail(l, BRIG_E_CAPS_FAILED, (int)-r, "caps", "no_new_privs");
 }
 
 static void apply_landlock(const struct launch *l, struct wire *ready)
@@ -153,7 +160,7 @@ static void apply_landlock(const struct launch *l, struct wire *ready)
 			   "restricting the command");
 	close(rules);
 	ready->landlock_abi = l->landlock_abi;
-	ready->canary = landlock_canary(l->root.scratchfd);
+	ready->canary = landlock_canary_file(l->root.scratchfd);
 }
 
 /* Ends for certain, even where a profile refuses the call for it. */
@@ -165,36 +172,36 @@ static void leave(int code)
 	__builtin_trap();
 }
 
-/* Last of all: from here on the process may do only what the command may. */
+/* From here on the process may do only what the command may. */
 static int load_filter(const struct launch *l)
 {
 	const struct sock_fprog prog = { l->filter->len,
 					 (struct sock_filter *)l->filter->insns };
-	unsigned long flags = 0;
-	long fd = -1;
+	long r;
 
 	if (l->spec->seccomp) {
 		/* a caller's profile never goes below the floor */
 		const struct seccomp_prog *f = seccomp_floor();
 		const struct sock_fprog floor = { f->len,
 						  (struct sock_filter *)f->insns };
-		if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &floor) < 0)
-			child_fail(l, BRIG_E_SECCOMP_FAILED, errno, "seccomp",
+		r = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &floor);
+		if (r < 0)
+			child_fail(l, BRIG_E_SECCOMP_FAILED, (int)-r, "seccomp",
 				   "loading the floor");
 	}
+	const unsigned long listen = SECCOMP_FILTER_FLAG_NEW_LISTENER;
 	if (l->filter->notify) {
-		flags = SECCOMP_FILTER_FLAG_NEW_LISTENER |
-			SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-		fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog);
-		if (fd < 0 && errno == EINVAL) /* before Linux 5.19 */
-			fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-				     SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
-		if (fd >= 0)
-			return (int)fd;
-	} else if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0) {
-		return -1;
+		r = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			 listen | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &prog);
+		if (r == -EINVAL) /* before Linux 5.19 */
+			r = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, listen, &prog);
+	} else {
+		r = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
 	}
-	child_fail(l, BRIG_E_SECCOMP_FAILED, errno, "seccomp", "loading the filter");
+	if (r < 0)
+		child_fail(l, BRIG_E_SECCOMP_FAILED, (int)-r, "seccomp",
+			   "loading the filter");
+	return l->filter->notify ? (int)r : -1;
 }
 
 static void report_ready(const struct launch *l, const struct wire *ready,
@@ -211,13 +218,11 @@ static void default_signals(void)
 {
 	/* The kernel's own structure, all zero: SIG_DFL.  Not through the C
 	 * library, which keeps some signals to itself. */
-	static const unsigned long dfl[4];
-	sigset_t none;
+	static const unsigned long dfl[4], none;
 
 	for (int sig = 1; sig <= 64; sig++)
-		syscall(SYS_rt_sigaction, sig, dfl, NULL, 8); /* not KILL and STOP */
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+		SYS4(SYS_rt_sigaction, sig, dfl, 0, 8); /* not KILL and STOP */
+	SYS4(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, 8);
 }
 
 /* A text file without #! is the shell's to run; a program of another machine
@@ -256,23 +261,35 @@ static void execute(const struct launch *l)
 	leave(best == ENOENT ? 127 : 126);
 }
 
-int job_main(void *arg)
+void job_main(struct launch *l, bool early)
 {
-	struct launch *l = arg;
 	struct wire ready = { .type = WIRE_READY }, go;
+	int listener = -1;
 	ssize_t n;
 
 	/* our copy: the last one to close it waits, and that should be init */
 	if (l->first_mntns >= 0)
 		close(l->first_mntns);
+	if (early) {
+		while (!launch_is_set(&l->ids_done))
+			launch_await(&l->ids_done, NULL);
+		child_take_ids(l);
+	}
 	enter_cgroups(l);
-	umask(l->umask);
-	take_stdio(l);
-	enter_directory(l);
 	default_signals();
 	drop_capabilities(l);
+	/* Brig's own filter allows all that is still to be done.  A caller's may
+	 * not, and is loaded last. */
+	if (!l->spec->seccomp)
+		listener = load_filter(l);
+	while (early && !launch_is_set(&l->tree_done))
+		launch_await(&l->tree_done, NULL);
+	umask(l->umask);
+	take_stdio(l, early);
+	enter_directory(l);
 	apply_landlock(l, &ready);
-	int listener = load_filter(l);
+	if (l->spec->seccomp)
+		listener = load_filter(l);
 	report_ready(l, &ready, listener);
 	do
 		n = read(l->ctl_child, &go, sizeof go);

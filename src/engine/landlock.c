@@ -9,6 +9,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/raw.h"
+
 /* Our own copies: the kernel headers of the floor know only the first version. */
 #define FS_EXECUTE (1ull << 0)
 #define FS_WRITE_FILE (1ull << 1)
@@ -151,4 +153,15 @@ int landlock_canary(int dirfd)
 		return 0;
 	}
 	return errno;
+}
+
+int landlock_canary_file(int dirfd)
+{
+	static const char name[] = ".brig-canary";
+
+	/* bare: the caller shares its errno with another process */
+	long r = SYS4(SYS_mknodat, dirfd, name, S_IFREG | 0600, 0);
+	if (r == 0)
+		SYS3(SYS_unlinkat, dirfd, name, 0);
+	return (int)-r;
 }

@@ -32,5 +32,8 @@ int landlock_apply(int ruleset);
  * that came back: EACCES means the domain is in force; 0 means it is not.
  */
 int landlock_canary(int dirfd);
+/* The same with a plain file, for a process that has brig's filter already and a
+ * directory that no rule lets it write to. */
+int landlock_canary_file(int dirfd);
 
 #endif

@@ -3,13 +3,22 @@
  * Everything the new processes need, prepared before clone: after it they
  * allocate nothing.
  *
- *   supervisor ── clone3 (all namespaces) ──▶ builder, pid 1: ids, root tree
- *                                              ├─ clone ─▶ job, pid 2: drops
- *                                              │           everything, waits, exec
- *                                              └─ exec ──▶ brig-init, still pid 1
+ *   supervisor ── clone3 (namespaces) ──▶ builder, pid 1: ids
+ *                                          ├─ clone ─▶ job, pid 2: network namespace,
+ *                                          │           drops everything, waits for
+ *                                          │           the tree, reports, waits, exec
+ *                                          ├─ root tree
+ *                                          └─ exec ──▶ brig-init, still pid 1
+ *
+ * Where the mounts have to be locked (see lock_mounts() in child.c) the first
+ * process only makes the network namespace, and the job is cloned after the lock.
  */
 #ifndef ENGINE_LAUNCH_H
 #define ENGINE_LAUNCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
 
 #include "engine/cgroup.h"
 #include "engine/netns_allow.h"
@@ -33,9 +42,9 @@ struct launch {
 	int netns;                        /* what the maker of it left: a descriptor
 					     or -errno, valid once done is set */
 	struct allow_net *allow;          /* NULL: no allow-list, no sockets */
-	uint32_t netns_done;
-	pid_t netns_pid;
+	uint32_t netns_done, ids_done, tree_done;   /* between builder and job: launch_set() */
 	int first_mntns;                  /* see lock_mounts() */
+	int cwdfd;                        /* where the command starts, in the new tree */
 	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
 	char uid_map[48], gid_map[48];    /* the one line of each map */
 	char uid_map_same[48], gid_map_same[48]; /* the same id again, see lock_mounts() */
@@ -46,16 +55,26 @@ struct launch {
 /* The builder: runs as pid 1 of the new namespaces, never returns. */
 void child_main(struct launch *l) __attribute__((noreturn));
 
-/* Makes the network namespace in a process beside the builder, which is busy
- * with the root tree meanwhile; join waits for it and moves the builder in. */
-void netns_start(struct launch *l);
-void netns_join(struct launch *l);
+/* A word that one of two processes on the same memory waits for.  A wait may end
+ * early. */
+void launch_set(uint32_t *word);
+bool launch_is_set(const uint32_t *word);
+void launch_await(const uint32_t *word, const struct timespec *at_most);
+
+/* Makes the network namespace and is in it; join, in the builder, waits for that
+ * and moves the builder in. */
+void netns_make(struct launch *l);
+void netns_join(struct launch *l, pid_t maker);
 /* Gives the sockets of an allow-list to the supervisor, and closes them here. */
 void netns_hand_over(const struct launch *l);
 
 /* The job: confines itself for good, reports, waits for release, executes.
- * Runs on a stack of its own, sharing memory with the builder. */
-int job_main(void *launch);
+ * Runs on a stack of its own, sharing memory with the builder.  Early: the tree is
+ * not there yet, and the descriptors are the builder's, too. */
+void job_main(struct launch *l, bool early) __attribute__((noreturn));
+
+/* The mapped id and a keyring of its own, in builder and job. */
+void child_take_ids(const struct launch *l);
 
 /* Sends a WIRE_FAIL record and ends the process. */
 void child_fail(const struct launch *l, enum brig_code code, int errnum,

@@ -1,90 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The network namespace.  Making one costs a third of a millisecond, all of it
- * in the kernel and none of it in the way of the mounts, so a second process
- * does it while the builder works on the root tree.  It shares the builder's
- * memory and descriptors and ends as soon as the namespace is there.
+ * in the kernel and none of it in the way of the mounts, so the job does it while
+ * the builder works on the root tree; the builder joins later.  The two share
+ * memory and descriptors meanwhile, but not errno: system calls are made bare.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <net/if.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/raw.h"
 #include "engine/launch.h"
 
-static int loopback_up(void)
+void launch_set(uint32_t *word)
+{
+	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+	SYS6(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+}
+
+bool launch_is_set(const uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0;
+}
+
+void launch_await(const uint32_t *word, const struct timespec *at_most)
+{
+	SYS6(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, at_most, 0, 0);
+}
+
+static long loopback_up(void)
 {
 	struct ifreq ifr = { .ifr_name = "lo" };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	long fd = SYS3(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
-	int r = ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
-	close(fd);
+	long r = SYS3(SYS_ioctl, fd, SIOCSIFFLAGS, &ifr);
+	SYS1(SYS_close, fd);
 	return r;
 }
 
 /* The namespace as a descriptor, or -errno. */
-static int make_namespace(const struct launch *l)
+static long make_namespace(const struct launch *l)
 {
-	if (unshare(CLONE_NEWNET) < 0)
-		return -errno;
-	if (l->spec->loopback) {
-		int r = loopback_up();
-		if (r == 0 && l->allow)
-			r = netns_allow(l->allow);
-		if (r < 0)
-			return r;
-	}
+	long r = SYS1(SYS_unshare, CLONE_NEWNET);
+
+	if (r == 0 && l->spec->loopback)
+		r = loopback_up();
+	if (r == 0 && l->allow)
+		r = netns_allow(l->allow);
+	if (r < 0)
+		return r;
 	/* in the builder's table too: it joins through this descriptor */
-	int fd = openat(AT_FDCWD, "/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return SYS4(SYS_openat, AT_FDCWD, "/proc/thread-self/ns/net",
+		    O_RDONLY | O_CLOEXEC, 0);
 }
 
-static int maker(void *arg)
+void netns_make(struct launch *l)
 {
-	struct launch *l = arg;
-
-	l->netns = make_namespace(l);
-	/* Said before we end: ending takes longer than the builder should wait.
-	 * It is reaped by init, whose child it becomes with the builder's exec. */
-	__atomic_store_n(&l->netns_done, 1, __ATOMIC_RELEASE);
-	syscall(SYS_futex, &l->netns_done, FUTEX_WAKE, 1, NULL, NULL, 0);
-	return 0;
+	l->netns = (int)make_namespace(l);
+	launch_set(&l->netns_done);
 }
 
-void netns_start(struct launch *l)
-{
-	static char stack[32 * 1024] __attribute__((aligned(64)));
-
-	l->netns_done = 0;
-	pid_t pid = clone(maker, stack + sizeof stack,
-			  CLONE_VM | CLONE_FILES | SIGCHLD, l);
-	if (pid < 0)
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "net",
-			   "a process for the network namespace");
-	l->netns_pid = pid;
-}
-
-void netns_join(struct launch *l)
+void netns_join(struct launch *l, pid_t maker)
 {
 	const struct timespec look = { .tv_nsec = 50000000 };
 	int st;
 
-	while (!__atomic_load_n(&l->netns_done, __ATOMIC_ACQUIRE)) {
-		syscall(SYS_futex, &l->netns_done, FUTEX_WAIT, 0, &look, NULL, 0);
+	while (!launch_is_set(&l->netns_done)) {
+		launch_await(&l->netns_done, &look);
 		/* now and then: it may have died without a word */
-		if (!__atomic_load_n(&l->netns_done, __ATOMIC_ACQUIRE) &&
-		    waitpid(l->netns_pid, &st, WNOHANG) != 0)
+		if (!launch_is_set(&l->netns_done) && waitpid(maker, &st, WNOHANG) != 0)
 			child_fail(l, BRIG_E_NAMESPACE_DENIED, ECHILD, "net",
 				   "the process that makes the network namespace died");
 	}

@@ -461,6 +461,7 @@ static void finish(struct run *r)
 	if (r->released)
 		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
 	remove_groups(r);
+	custodian_reap(&r->cust);
 	root_release(&r->l.root);
 	free(r->l.script_argv);
 	int *fds[] = { &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.status_read,
@@ -477,21 +478,21 @@ static void finish(struct run *r)
 
 void engine_run(const struct plan *plan, struct brig_result *res)
 {
-	struct run *r = malloc(sizeof *r); /* too large for a small stack */
+	struct run *r = calloc(1, sizeof *r); /* too large for a small stack */
 	if (!r) {
 		err_set(&res->error, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "a run");
 		return;
 	}
-	*r = (struct run){
-		.res = res, .init = -1, .job = -1, .init_pidfd = -1,
-		.job_pidfd = -1, .mntns = -1, .listener = -1, .sigfd = -1, .out_read = -1,
-		.err_read = -1, .term = { .pty = -1, .pty_slave = -1 },
-		.cust = { .pid = -1 },
-		.l = { .ctl_child = -1, .ctl_supervisor = -1, .status_read = -1,
-		       .status_write = -1, .death_read = -1, .death_write = -1,
-		       .stdio = { -1, -1, -1 } },
-	};
-
+	r->res = res;
+	r->init = r->job = r->cust.pid = -1;
+	int *const none[] = { &r->init_pidfd, &r->job_pidfd, &r->mntns, &r->listener,
+			      &r->sigfd, &r->out_read, &r->err_read, &r->term.pty,
+			      &r->term.pty_slave, &r->l.ctl_child, &r->l.ctl_supervisor,
+			      &r->l.status_read, &r->l.status_write, &r->l.death_read,
+			      &r->l.death_write, &r->l.stdio[0], &r->l.stdio[1],
+			      &r->l.stdio[2] };
+	for (size_t i = 0; i < ARRAY_LEN(none); i++)
+		*none[i] = -1;
 	r->t_start = now_ns();
 	sigprocmask(SIG_BLOCK, NULL, &r->old_mask);
 	cgroup_init(&r->cg);

@@ -102,6 +102,30 @@ static void on_egress(struct run *r)
 		result_deny(r->res, "net", "egress", err.message, err.fix, 1);
 }
 
+static void refuse_mounts(struct run *r, int e, const char *bad)
+{
+	struct brig_error *err = &r->res->error;
+
+	if (err->code == BRIG_E_OK) {
+		err_set(err, BRIG_E_REQUIRE_UNMET, e == -EROFS ? 0 : -e, "evidence",
+			"%.150s is not mounted as asked (read-only, nosuid, nodev)", bad);
+		err_fix(err, "a filter around brig may be faking mount calls; run brig "
+			     "outside of it");
+	}
+	run_kill(r);
+}
+
+/* The tree stands, and the job still has work to do: time to look. */
+static void on_tree(struct run *r)
+{
+	char bad[200];
+	int e = evidence_tree(&r->res->evidence, r->l.plan, r->init, r->init_pidfd, bad,
+			      sizeof bad);
+
+	if (e < 0)
+		refuse_mounts(r, e, bad);
+}
+
 static void on_control(struct run *r)
 {
 	struct wire w;
@@ -171,6 +195,10 @@ static void on_control(struct run *r)
 		if (r->term.pty < 0 && !r->job_ready && r->l.spec->pty)
 			r->term.pty = take_fd(&fd);
 		break;
+	case WIRE_TREE:
+		if (!r->job_ready)
+			on_tree(r);
+		break;
 	case WIRE_READY:
 		if (r->job_ready || from <= 0)
 			break;
@@ -219,13 +247,14 @@ static void on_status(struct run *r)
 	run_settle(r);
 }
 
-/* The heart of "fail closed": nothing is released on hope. */
-static void judge_and_release(struct run *r)
+/* What the kernel says about the job, which is confined and waits; init is on its
+ * way meanwhile. */
+static void collect_evidence(struct run *r)
 {
-	const struct spec *s = r->l.spec;
 	struct evidence *ev = &r->res->evidence;
 	struct brig_error *err = &r->res->error;
 
+	r->judged = true;
 	r->job_pidfd = sys_pidfd_open(r->job);
 	if (r->job_pidfd < 0) {
 		fail(r, BRIG_E_SETUP_FAILED, errno, "evidence", "the command's process");
@@ -236,21 +265,32 @@ static void judge_and_release(struct run *r)
 		return;
 	}
 	r->res->have_evidence = true;
-	ev->init_clean = r->init_ready;
 	ev->cgroup = cgroup_holds(&r->cg, r->job) ? r->cg.enforced : 0;
 	/* the caller's own limit counts only when it is at least as tight */
 	if (!r->l.nproc || ev->nproc > r->l.nproc)
 		ev->nproc = 0;
-	char bad[200];
-	int flags = evidence_mounts(r->l.plan, r->job, bad, sizeof bad);
-	if (flags < 0) {
-		err_set(err, BRIG_E_REQUIRE_UNMET, flags == -EROFS ? 0 : -flags, "evidence",
-			"%.150s is not mounted as asked (read-only, nosuid, nodev)", bad);
-		err_fix(err, "a filter around brig may be faking mount calls; run brig "
-			     "outside of it");
-		run_kill(r);
-		return;
+	/* usually this was seen to when the tree was finished */
+	if (!ev->tree_mnt || ev->tree_mnt != ev->ns[LAYER_MOUNT]) {
+		char bad[200];
+		int e = evidence_mounts(r->l.plan, r->job, bad, sizeof bad);
+		if (e < 0) {
+			refuse_mounts(r, e, bad);
+			return;
+		}
 	}
+	/* Held until the end: taking the mount tree apart waits for the whole
+	 * machine, and then init's end, which we wait for, need not. */
+	r->mntns = evidence_mntns(r->job, r->job_pidfd);
+}
+
+/* The heart of "fail closed": nothing is released on hope. */
+static void judge_and_release(struct run *r)
+{
+	const struct spec *s = r->l.spec;
+	struct evidence *ev = &r->res->evidence;
+	struct brig_error *err = &r->res->error;
+
+	ev->init_clean = r->init_ready;
 	unsigned holds = evidence_layers(ev);
 	unsigned wanted = LAYERS_BASE;
 	if (s->limits.memory)
@@ -273,9 +313,6 @@ static void judge_and_release(struct run *r)
 		run_kill(r);
 		return;
 	}
-	/* Held until the end: taking the mount tree apart waits for the whole
-	 * machine, and then init's end, which we wait for, need not. */
-	r->mntns = evidence_mntns(r->job, r->job_pidfd);
 	const struct wire go = { .type = WIRE_GO };
 	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
 		fail(r, BRIG_E_SETUP_FAILED, errno, "release", "the command's process");
@@ -397,7 +434,9 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 	/* Every wake-up costs: before the release the job's word is waited for
 	 * first, init's is there by then or follows. */
 	bool init_next = r->job_ready || r->init_ready;
-	p[P_CTL] = (struct pollfd){ r->l.ctl_supervisor, POLLIN, 0 };
+	/* after it, all the socket could say is that there is no command, or that
+	 * there is one: that can wait for the end */
+	p[P_CTL] = (struct pollfd){ r->released ? -1 : r->l.ctl_supervisor, POLLIN, 0 };
 	p[P_STATUS] = (struct pollfd){ init_next ? r->l.status_read : -1, POLLIN, 0 };
 	p[P_INIT] = (struct pollfd){ r->init_pidfd, POLLIN, 0 };
 	p[P_SIG] = (struct pollfd){ r->sigfd, POLLIN, 0 };
@@ -473,7 +512,9 @@ void supervise(struct run *r)
 			on_deadline(r);
 		wait_events(r, p, left == 0 ? time_left(r) : left);
 		dispatch(r, p);
-		if (!r->released && r->job_ready && r->init_ready &&
+		if (r->job_ready && !r->judged && r->res->error.code == BRIG_E_OK)
+			collect_evidence(r);
+		if (!r->released && r->judged && r->init_ready &&
 		    r->res->error.code == BRIG_E_OK) {
 			judge_and_release(r);
 			if (r->released)

@@ -19,6 +19,7 @@ enum wire_type {
 	WIRE_PTY,        /* child → supervisor: the terminal's master, one descriptor */
 	WIRE_NET,        /* child → supervisor: sockets of the sandbox's network, for
 			    the egress process; in the order of struct allow_net */
+	WIRE_TREE,       /* child → supervisor: all mounts are in place */
 	WIRE_READY,      /* job → supervisor: confined and waiting; listener attached */
 	WIRE_GO,         /* supervisor → job: evidence is in, execute */
 	WIRE_FAIL,       /* child or job → supervisor: set-up failed, nothing ran */
