@@ -9,6 +9,7 @@
  * Not linked into libbrig, whose callers have an allocator of their own.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ enum {
 	FURTHER = 512 * 1024, /* each area after the first */
 	ALIGN = 16,
 	LARGE = 32 * 1024,
+	KEPT = 128 * 1024, /* see give_back() */
 	REUSED = 512, /* the largest size that is kept for the next one */
 };
 
@@ -33,6 +35,7 @@ _Static_assert(sizeof(struct head) == ALIGN, "blocks must stay aligned");
 static _Alignas(ALIGN) unsigned char first[ARENA];
 static unsigned char *arena = first;
 static size_t room = ARENA, used;
+static bool kept;
 
 /* What was freed, by size; the block itself holds the way to the next. */
 struct spare {
@@ -89,7 +92,11 @@ static void *take(size_t n)
 static void give_back(void *p)
 {
 	struct head *h = head_of(p);
-	if (h->mapped) {
+	if (h->mapped && h->mapped < KEPT && !kept) {
+		/* The first one, usually the only one, is left mapped: the end of
+		 * the process, which is near, does it for less. */
+		kept = true;
+	} else if (h->mapped) {
 		int saved = errno;
 		munmap(h, h->mapped);
 		errno = saved;

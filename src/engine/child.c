@@ -245,7 +245,8 @@ static void detach(struct launch *l)
 }
 
 /* Where the command starts, resolved again, by the kernel, in the tree that is
- * really there now.  The names are the agent's. */
+ * really there now.  The names are the agent's.  In the last mount namespace: a
+ * directory of the first would uncover what is mounted there when that ends. */
 static void open_directory(struct launch *l)
 {
 	const char *rel = *l->spec->cwd ? l->spec->cwd : ".";
@@ -266,6 +267,8 @@ static void open_directory(struct launch *l)
 static void announce_tree(struct launch *l)
 {
 	const struct wire w = { .type = WIRE_TREE };
+
+	open_directory(l);
 	int e = wire_send(l->ctl_child, &w, NULL, 0);
 
 	if (e < 0)
@@ -340,7 +343,6 @@ void child_main(struct launch *l)
 	e = root_pivot(&l->root);
 	if (e < 0)
 		child_fail(l, l->root.code, -e, "mount", l->root.what);
-	open_directory(l);
 	if (!lock)
 		announce_tree(l);
 	/* owned by the first user namespace: joined before we leave that */

@@ -272,7 +272,7 @@ void job_main(struct launch *l, bool early)
 		close(l->first_mntns);
 	if (early) {
 		while (!launch_is_set(&l->ids_done))
-			launch_await(&l->ids_done, NULL);
+			launch_await(&l->ids_done);
 		child_take_ids(l);
 	}
 	enter_cgroups(l);
@@ -283,7 +283,7 @@ void job_main(struct launch *l, bool early)
 	if (!l->spec->seccomp)
 		listener = load_filter(l);
 	while (early && !launch_is_set(&l->tree_done))
-		launch_await(&l->tree_done, NULL);
+		launch_await(&l->tree_done);
 	umask(l->umask);
 	take_stdio(l, early);
 	enter_directory(l);

@@ -18,7 +18,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "engine/cgroup.h"
 #include "engine/netns_allow.h"
@@ -56,10 +55,10 @@ struct launch {
 void child_main(struct launch *l) __attribute__((noreturn));
 
 /* A word that one of two processes on the same memory waits for.  A wait may end
- * early. */
+ * early, and does after a while, to look. */
 void launch_set(uint32_t *word);
 bool launch_is_set(const uint32_t *word);
-void launch_await(const uint32_t *word, const struct timespec *at_most);
+void launch_await(const uint32_t *word);
 
 /* Makes the network namespace and is in it; join, in the builder, waits for that
  * and moves the builder in. */

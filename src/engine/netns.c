@@ -30,9 +30,11 @@ bool launch_is_set(const uint32_t *word)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0;
 }
 
-void launch_await(const uint32_t *word, const struct timespec *at_most)
+void launch_await(const uint32_t *word)
 {
-	SYS6(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, at_most, 0, 0);
+	const struct timespec a_while = { .tv_nsec = 50000000 };
+
+	SYS6(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &a_while, 0, 0);
 }
 
 static long loopback_up(void)
@@ -53,10 +55,12 @@ static long make_namespace(const struct launch *l)
 {
 	long r = SYS1(SYS_unshare, CLONE_NEWNET);
 
-	if (r == 0 && l->spec->loopback)
+	/* an allow-list is made of it; otherwise the builder has time for it */
+	if (r == 0 && l->allow) {
 		r = loopback_up();
-	if (r == 0 && l->allow)
-		r = netns_allow(l->allow);
+		if (r == 0)
+			r = netns_allow(l->allow);
+	}
 	if (r < 0)
 		return r;
 	/* in the builder's table too: it joins through this descriptor */
@@ -72,11 +76,10 @@ void netns_make(struct launch *l)
 
 void netns_join(struct launch *l, pid_t maker)
 {
-	const struct timespec look = { .tv_nsec = 50000000 };
 	int st;
 
 	while (!launch_is_set(&l->netns_done)) {
-		launch_await(&l->netns_done, &look);
+		launch_await(&l->netns_done);
 		/* now and then: it may have died without a word */
 		if (!launch_is_set(&l->netns_done) && waitpid(maker, &st, WNOHANG) != 0)
 			child_fail(l, BRIG_E_NAMESPACE_DENIED, ECHILD, "net",
@@ -93,6 +96,10 @@ void netns_join(struct launch *l, pid_t maker)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "net",
 			   "joining the network namespace");
 	close(l->netns);
+	long r = l->spec->loopback && !l->allow ? loopback_up() : 0;
+	if (r < 0)
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, (int)-r, "net",
+			   "the loopback interface");
 }
 
 void netns_hand_over(const struct launch *l)

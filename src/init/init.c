@@ -20,7 +20,7 @@
 #define INIT_ENTRY
 #include "init/freestanding.h"
 
-enum { KILL = 9, NO_HANG = 1, POLL_IN = 1, EINTR_ = 4, BLOCK = 0, SIGCHLD_ = 17 };
+enum { KILL = 9, NO_HANG = 1, POLL_IN = 1, EINTR_ = 4, ECHILD_ = 10, BLOCK = 0, SIGCHLD_ = 17 };
 #define WALL 0x40000000
 
 struct pollfd_ {
@@ -89,10 +89,15 @@ static int end_all(int command)
 	int st = 0, status = -1;
 	long pid;
 
+	/* All there is in here descends from us: without children there is nobody. */
+	pid = SYS4(SYS_wait4, -1, &st, NO_HANG | WALL, 0);
+	if (pid == -ECHILD_)
+		return -1;
 	SYS2(SYS_kill, -1, KILL);
-	while ((pid = SYS4(SYS_wait4, -1, &st, WALL, 0)) > 0 || pid == -EINTR_)
-		if (pid == command)
+	do
+		if (pid == command && pid > 0)
 			status = st;
+	while ((pid = SYS4(SYS_wait4, -1, &st, WALL, 0)) > 0 || pid == -EINTR_);
 	return status;
 }
 

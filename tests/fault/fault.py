@@ -179,25 +179,30 @@ exit 0
 
 
 class Scene:
-    """A workspace with protected files, a read-only, a masked and a writable tree."""
+    """A workspace with protected files, a read-only, a masked and a writable tree.  Plain: with nothing in it
+    that brig would have to cover, so that the mounts need no lock and the command's process is made early."""
 
-    def __init__(self, w, name, extra=()):
-        self.who = w
+    def __init__(self, w, name, extra=(), plain=False):
+        self.who, self.plain = w, plain
         self.dir = w.mkdir(w.base / name)
         self.ws = w.mkdir(self.dir / "ws")
-        w.write(self.ws / ".envrc", "mine\n")
-        w.write(self.ws / ".git/config", "[core]\n")
-        w.write(self.ws / ".git/HEAD", "ref: refs/heads/main\n")
-        w.mkdir(self.ws / ".git/hooks")
-        w.mkdir(self.ws / ".git/objects")
-        w.mkdir(self.ws / ".git/refs")
+        if not plain:
+            w.write(self.ws / ".envrc", "mine\n")
+            w.write(self.ws / ".git/config", "[core]\n")
+            w.write(self.ws / ".git/HEAD", "ref: refs/heads/main\n")
+            w.mkdir(self.ws / ".git/hooks")
+            w.mkdir(self.ws / ".git/objects")
+            w.mkdir(self.ws / ".git/refs")
         self.ro, self.rw = w.mkdir(self.dir / "ro"), w.mkdir(self.dir / "rw")
         w.write(self.ro / "file", "fixed\n")
         w.write(self.ro / "masked/secret", "hidden\n")
         self.secret = w.write(self.dir / "secret", "hidden\n")
-        self.args = ["run", "--workspace", self.ws, "--ro", self.ro, "--rw", self.rw, "--mask", self.ro / "masked",
+        script = "\n".join(x for x in SCENE.splitlines() if "masked" not in x and ".envrc" not in x
+                           and ".git" not in x) if plain else SCENE
+        self.args = ["run", "--workspace", self.ws, "--ro", self.ro, "--rw", self.rw,
+                     *([] if plain else ["--mask", self.ro / "masked"]),
                      "--env", "RO=%s" % self.ro, "--env", "RW=%s" % self.rw, "--env", "SECRET=%s" % self.secret,
-                     *extra, "--", "/bin/sh", "-c", SCENE]
+                     *extra, "--", "/bin/sh", "-c", script]
 
     def ran(self):
         return (self.ws / "marker").exists()
@@ -207,8 +212,8 @@ class Scene:
         v = []
         if (self.ws / "violations").exists():
             v += (self.ws / "violations").read_text().split()
-        for path, text in ((self.ws / ".envrc", "mine\n"), (self.ws / ".git/config", "[core]\n"),
-                           (self.ro / "file", "fixed\n"), (self.ro / "masked/secret", "hidden\n")):
+        mine = () if self.plain else ((self.ws / ".envrc", "mine\n"), (self.ws / ".git/config", "[core]\n"))
+        for path, text in (*mine, (self.ro / "file", "fixed\n"), (self.ro / "masked/secret", "hidden\n")):
             if not path.exists() or path.read_text() != text:
                 v.append("changed: %s" % path.relative_to(self.dir))
         if (self.ws / ".git/hooks/pre-commit").exists() or (self.ro / "new").exists():

@@ -14,7 +14,6 @@ HARMLESS = {
     ("builder", "close"): CLOEXEC,
     ("builder", "fcntl"): "the table of descriptors grows later, and slowly; the others are refused",
     ("builder", "prlimit64"): "the caller's own limit is not known: brig's is set",
-    ("builder", "rt_sigprocmask"): "the C library's, around clone and exit",
     ("builder", "umask"): "cannot fail in a kernel; modes are set by fchmodat where they matter",
     ("custodian", "128"): "rt_sigtimedwait: it waits again",
     ("custodian", "getppid"): "cannot fail in a kernel; it looks again",
@@ -24,7 +23,6 @@ HARMLESS = {
     ("idholder", "prctl"): "the same",
     ("idholder", "ppoll"): "it sleeps again; it only exists to be killed",
     ("init", "close"): "init holds the command's stdio as well; it ends with the command",
-    ("init", "kill"): "the kernel kills what is inside when init ends",
     ("init", "prctl"): "only the first, its name",
     ("init", "read"): "one signal is read twice",
     ("init", "rt_sigprocmask"): "SIGCHLD is blocked already in what init inherits",
@@ -34,6 +32,8 @@ HARMLESS = {
     ("job", "getpriority"): "a raised priority of the caller's is not noticed",
     ("netmaker", "close"): CLOEXEC,
     ("netmaker", "futex"): "the builder looks for itself",
+    ("builder", "futex"): "who waits for it looks for itself now and then",
+    ("job", "futex"): "the same",
     ("job", "rt_sigaction"): "a signal the caller ignored stays ignored",
     ("job", "rt_sigprocmask"): "a signal the caller blocked stays blocked",
     ("job", "umask"): "cannot fail in a kernel",
@@ -60,7 +60,6 @@ HARMLESS = {
     ("supervisor", "ioctl"): "a question whether standard input is a terminal",
     ("supervisor", "kill"): "the custodian ends by itself when its socket closes",
     ("supervisor", "lstat"): PLAN,
-    ("supervisor", "munmap"): "memory stays mapped until the process ends",
     ("supervisor", "newfstatat"): PLAN,
     ("supervisor", "openat"): PLAN,
     ("supervisor", "openat2"): PLAN,
@@ -73,7 +72,6 @@ HARMLESS = {
     ("supervisor", "rmdir"): "the control group stays, empty",
     ("supervisor", "rt_sigaction"): "SIGPIPE is blocked besides",
     ("supervisor", "rt_sigprocmask"): "signals are not collected; they have their default effect",
-    ("supervisor", "sched_setaffinity"): "only a matter of speed",
     ("supervisor", "sched_yield"): "only a matter of speed",
     ("supervisor", "statfs"): "the hierarchy is found in mountinfo",
     ("supervisor", "statmount"): "the hierarchy is found in mountinfo",
@@ -86,6 +84,7 @@ HARMLESS = {
 # The command ran, confined, but how it ended or the result object is lost:
 # exit 137, or no object.
 LOST = {
+    ("init", "ppoll"): "init ends, perhaps only after the release",
     ("init", "wait4"): "init cannot read the status",
     ("init", "write"): "init cannot report the status",
     ("supervisor", "read"): "the supervisor cannot read the status",

@@ -54,10 +54,10 @@ class Injected:
         return "%s:%s:%s:%s %r %s" % (*self.fault, self.o, self.left)
 
 
-def one(inject, w, name, fault, extra):
-    scene = Scene(w, name, extra)
+def one(inject, w, name, fault, extra, plain):
+    scene = Scene(w, name, extra, plain)
     report = scene.dir / "report"
-    prefix = [inject, "-o", report, "-t", HANG, *(["-f", ":".join(fault)] if fault else ["-l"]), "--"]
+    prefix = [inject, "-o", report, "-t", HANG, *(["-e"] if plain else []), *(["-f", ":".join(fault)] if fault else ["-l"]), "--"]
     outcome = run_scene(scene, prefix, timeout=HANG + 20)
     lines = report.read_text().splitlines()
     if not os.environ.get("BRIG_KEEP"):
@@ -81,6 +81,9 @@ def plan(calls):
 def problems(r, required):
     found = list(r.left)
     p = r.o.problems(required)
+    if not r.o.ran and (r.role, r.call) in LOST:
+        # init ended after the release and before the command's first step
+        p = [x for x in p if x not in ("nothing ran, exit 137", "nothing ran, ran:true")]
     if r.o.ran and (r.role, r.call) in LOST:
         # the command ran, confined; only how it ended is not known
         p = [x for x in p if x not in ("the command ran, exit 137", "the command ran, no result object")]
@@ -89,19 +92,21 @@ def problems(r, required):
     return found + p
 
 
-def test_every_call_fails_once(who, inject, quarantine):
+@pytest.mark.parametrize("plain", [False, True], ids=["locked", "plain"])
+def test_every_call_fails_once(who, inject, quarantine, plain):
     start = time.monotonic()
     # Root asks for every limit by name, so that each of them is required; an
     # ordinary user has no control group here.
     extra = ["--memory", "64M", "--pids", "64", "--cpus", "0.5"] if who.is_root else []
     required = FULL_BASE | ({"memory", "pids", "cpu"} if who.is_root else set())
-    lines, outcome = one(inject, who, "list", None, extra)
+    lines, outcome = one(inject, who, "list", None, extra, plain)
     assert outcome.ran and not outcome.problems(required), outcome
     calls = [tuple(x.split()[1:4]) for x in lines if x.startswith("call ")]
-    todo = plan(calls)
+    # the others do the same in both
+    todo = [x for x in plan(calls) if not plain or x[0] in ("builder", "job", "init")]
     results = []
     with ThreadPoolExecutor(JOBS) as pool:
-        for r, _ in pool.map(lambda x: one(inject, who, "i%d" % x[0], x[1], extra), enumerate(todo)):
+        for r, _ in pool.map(lambda x: one(inject, who, "i%d" % x[0], x[1], extra, plain), enumerate(todo)):
             results.append(r)
     bad = [(r, problems(r, required)) for r in results if problems(r, required)]
     wordless.extend((r, r.o.complaints()) for r in results if r.o.complaints())

@@ -64,6 +64,7 @@ struct proc {
 static struct proc procs[PROCS];
 static FILE *report;
 static bool list, started, begun;
+static bool early_job; /* the builder's first child is the job already */
 static enum role want_role = ROLES;
 static long want_call = -1;
 static unsigned want_n;
@@ -230,7 +231,7 @@ static enum role role_of(const struct proc *parent)
 		return flags & CLONE_NEWUSER ? IDHOLDER : CUSTODIAN;
 	}
 	if (parent->role == BUILDER)
-		return flags & (CLONE_FILES | CLONE_NEWNET) ? NETMAKER : JOB;
+		return (flags & CLONE_FILES) && !early_job ? NETMAKER : JOB;
 	return OTHER;
 }
 
@@ -436,9 +437,11 @@ int main(int argc, char **argv)
 	int c;
 
 	report = stderr;
-	while ((c = getopt(argc, argv, "+o:lt:f:")) != -1) {
+	while ((c = getopt(argc, argv, "+o:elt:f:")) != -1) {
 		if (c == 'o')
 			report = fopen(optarg, "we");
+		else if (c == 'e')
+			early_job = true;
 		else if (c == 'l')
 			list = true;
 		else if (c == 't')
@@ -449,7 +452,7 @@ int main(int argc, char **argv)
 			return EXIT_SELF;
 	}
 	if (optind >= argc || !report) {
-		fprintf(stderr, "usage: inject [-o FILE] [-l] [-t S] [-f ROLE:CALL:N:ERRNO|KILL] -- COMMAND...\n");
+		fprintf(stderr, "usage: inject [-o FILE] [-e] [-l] [-t S] [-f ROLE:CALL:N:ERRNO|KILL] -- COMMAND...\n");
 		return EXIT_SELF;
 	}
 	struct sigaction sa = { .sa_handler = on_alarm };
