@@ -26,7 +26,7 @@
 #include "base/str.h"
 #include "engine/diagnose.h"
 
-#define CAN ((LAYERS_BASE & ~LAYER_BIT(LAYER_LANDLOCK)) | LAYERS_LIMITS)
+#define CAN ((LAYERS_BASE & ~LAYER_BIT(LAYER_LANDLOCK)) | LAYERS_LIMITS | LAYERS_ALLOW)
 
 /* Made at build time from src/gate and src/init. */
 extern const unsigned char brig_gate_image[], brig_init_image[];
@@ -44,6 +44,8 @@ struct state {
 	char **argv, **paths;
 	char *env[1];
 	uint64_t nproc;
+	struct egress egress; /* with an allow-list: its network is made from outside,
+				 while the gate waits */
 };
 
 static void release(void *p)
@@ -164,6 +166,8 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	if (r < 0)
 		return r;
 	st->have_plan = true;
+	if (s->net == NET_ALLOW && (r = egress_init(&st->egress, s, err)) < 0)
+		return r;
 	r = bwrap_args(&st->args, &st->fds, &st->plan, &f, err);
 	if (r < 0)
 		return r;
@@ -203,6 +207,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 		.keep = st->fds.v, .n_keep = st->fds.n,
 		.nproc_inside = true, .wanted = tree_wanted(s), .can = CAN,
 		.judge = judge, .arg = st, .protect = &st->plan.protect,
+		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 	};
 
 	tree_run(&job, res);

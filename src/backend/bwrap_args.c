@@ -314,7 +314,7 @@ static void namespaces(struct writer *w)
 	/* not --unshare-all, which goes on without what it cannot have */
 	words(w, "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts",
 	      "--unshare-cgroup");
-	if (s->net == NET_NONE)
+	if (s->net != NET_HOST)
 		word(w, "--unshare-net");
 	if (w->f->disable_userns)
 		word(w, "--disable-userns");
@@ -376,12 +376,6 @@ int bwrap_args(struct buf *out, struct bwrap_fds *fds, const struct plan *p,
 			"this bubblewrap cannot limit the size of temporary files");
 		err_fix(err, "install a later bubblewrap, leave --tmp-size out, or use "
 			     "--backend native");
-		return -EOPNOTSUPP;
-	}
-	if (p->spec->net == NET_ALLOW) {
-		err_set(err, BRIG_E_UNSUPPORTED, 0, "backend",
-			"the bwrap backend cannot keep to a network allow-list");
-		err_fix(err, "leave --allow out, or use --backend native");
 		return -EOPNOTSUPP;
 	}
 	namespaces(&w);

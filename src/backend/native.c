@@ -39,7 +39,7 @@ static void release(void *state)
 const struct backend backend_native = {
 	.name = "native",
 	.summary = "brig's own engine: namespaces, seccomp, Landlock, control groups",
-	.can = LAYERS_BASE | LAYERS_LIMITS,
+	.can = LAYERS_BASE | LAYERS_LIMITS | LAYERS_ALLOW,
 	.probe = probe_native,
 	.prepare = prepare,
 	.run = run,

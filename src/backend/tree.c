@@ -37,6 +37,8 @@ unsigned tree_wanted(const struct spec *s)
 		bits |= LAYER_BIT(LAYER_PIDS);
 	if (s->limits.cpu_milli)
 		bits |= LAYER_BIT(LAYER_CPU);
+	if (s->net == NET_ALLOW)
+		bits |= LAYERS_ALLOW;
 	return bits;
 }
 
@@ -428,6 +430,8 @@ static void finish(struct tree *t)
 	if (t->keeper > 0)
 		take_over(t);
 	t->t_end = now_ns();
+	if (t->job->egress)
+		egress_end(t->job->egress, res);
 	tree_settle(t, res);
 	if (t->released) {
 		account(t);

@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "engine/egress.h"
 #include "engine/evidence.h"
 #include "engine/result.h"
 #include "engine/spec.h"
@@ -68,6 +69,10 @@ struct tree_job {
 	void *arg;
 
 	const struct protect *protect; /* swept at the end; may be NULL */
+
+	/* NULL: no allow-list.  What has no sockets yet gets them before the
+	 * release, from the network namespace of the command's process. */
+	struct egress *egress;
 };
 
 /* Runs it.  Always fills *res. */

@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/diagnose.h"
+#include "engine/netns_enter.h"
 #include "engine/run_internal.h"
 
 #define SETUP_DEADLINE_MS 30000u
@@ -109,6 +110,14 @@ static void judge_and_release(struct tree *t)
 	unsigned holds = evidence_layers(ev);
 	if (job->judge)
 		holds = job->judge(job->arg, ev, &t->ready_wire, t->ready_pid, holds);
+	if (job->egress && egress_poll_fd(job->egress) < 0 && (holds & LAYER_BIT(LAYER_NET))) {
+		/* only brig's own gate has run in there, and it waits */
+		if (netns_enter(job->egress, t->ready_pid, t->ready_pidfd, err) < 0) {
+			end_tree(t);
+			return;
+		}
+		holds |= LAYERS_ALLOW;
+	}
 	holds &= job->can;
 	/* as in backend_run(): all that was written down, or what it can give */
 	unsigned required = s->require_explicit ? s->required :
@@ -276,6 +285,16 @@ static void drain(int *fd, struct capture *c)
 		fd_close(fd);
 }
 
+/* Without the process there is no network, which is safe; that it is gone is said
+ * in the result. */
+static void on_egress(struct tree *t)
+{
+	struct brig_error err = { 0 };
+
+	if (egress_handle(t->job->egress, t->res, &err) < 0)
+		result_deny(t->res, "net", "egress", err.message, err.fix, 1);
+}
+
 /* The first words of a sandbox program that did not get as far as READY. */
 static void on_said(struct tree *t)
 {
@@ -349,7 +368,7 @@ static void on_deadline(struct tree *t)
 	}
 }
 
-enum { P_CTL, P_NOTE, P_KEEPER, P_SIG, P_OUT, P_ERR, P_SAY, P_STATUS, P_TERM,
+enum { P_CTL, P_NOTE, P_KEEPER, P_SIG, P_OUT, P_ERR, P_SAY, P_STATUS, P_NET, P_TERM,
        P__N = P_TERM + TERM_POLLS };
 
 static void wait_events(struct tree *t, struct pollfd *p, int timeout)
@@ -362,6 +381,8 @@ static void wait_events(struct tree *t, struct pollfd *p, int timeout)
 	p[P_ERR] = (struct pollfd){ t->err_read, POLLIN, 0 };
 	p[P_SAY] = (struct pollfd){ t->say_read, POLLIN, 0 };
 	p[P_STATUS] = (struct pollfd){ t->status_read, POLLIN, 0 };
+	p[P_NET] = (struct pollfd){ t->job->egress ? egress_poll_fd(t->job->egress) : -1,
+				    POLLIN, 0 };
 	terminal_poll(&t->term, p + P_TERM);
 	if (!t->released) /* nothing of the caller's is read before it runs */
 		for (int i = P_TERM; i < P__N; i++)
@@ -388,6 +409,8 @@ static void dispatch(struct tree *t, const struct pollfd *p)
 		on_said(t);
 	if (p[P_STATUS].revents && t->status_read >= 0)
 		on_status(t);
+	if (p[P_NET].revents)
+		on_egress(t);
 	if (!t->released && t->ready_pid > 0 && t->res->error.code == BRIG_E_OK &&
 	    !t->ending && (t->init_ready || !t->job->gate))
 		judge_and_release(t);

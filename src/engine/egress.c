@@ -42,8 +42,17 @@ int egress_init(struct egress *e, const struct spec *s, struct brig_error *err)
 {
 	struct allow_entry a;
 	char why[120];
+	big_buffer char path[PATH_MAX];
 
 	*e = (struct egress){ .spec = s, .watch = -1, .sock = -1, .pid = -1 };
+	/* it is started when it is needed; that it is missing is said now */
+	int r = helper_find("brig-egress", path);
+	if (r < 0) {
+		err_set(err, BRIG_E_UNSUPPORTED, -r, "egress",
+			"the helper brig-egress, which an allow-list needs, is missing");
+		err_fix(err, "install it beside brig or in ../libexec/brig");
+		return r;
+	}
 	for (char **v = s->allow; v && *v; v++) {
 		if (allow_parse(*v, &a, why, sizeof why) < 0)
 			return err_set(err, BRIG_E_BAD_VALUE, 0, "policy", "--allow: '%.80s' %s",
@@ -64,31 +73,38 @@ int egress_init(struct egress *e, const struct spec *s, struct brig_error *err)
 	return 0;
 }
 
-/* The order in which netns_allow() makes them. */
-static unsigned expected(struct allow_net *n)
+static void expect(struct allow_net *n, enum allow_role role, uint16_t port)
 {
+	n->socket[n->n++] = (struct allow_socket){ role, port, -1 };
+}
+
+/* The order in which netns_allow() and all others make them. */
+unsigned egress_expected(struct egress *e)
+{
+	struct allow_net *n = &e->net;
 	bool high = false;
 
 	n->n = 0;
-	n->socket[n->n++].role = ALLOW_DNS_UDP;
-	n->socket[n->n++].role = ALLOW_DNS_TCP;
-	for (unsigned i = 0; i < n->n_ports; i++) {
-		high = high || n->ports[i] >= 1024;
-		if (n->ports[i] >= 1024 || n->ports[i] == 53)
-			continue;
-		n->socket[n->n].role = ALLOW_PORT;
-		n->socket[n->n++].port = n->ports[i];
+	if (n->form != ALLOW_PROXY) {
+		expect(n, ALLOW_DNS_UDP, 53);
+		expect(n, ALLOW_DNS_TCP, 53);
+	}
+	for (unsigned i = 0; i < n->n_ports && n->form != ALLOW_PROXY; i++) {
+		bool redirected = n->form == ALLOW_ROUTED && n->ports[i] >= 1024;
+		high = high || redirected;
+		if (!redirected && n->ports[i] != 53)
+			expect(n, ALLOW_PORT, n->ports[i]);
 	}
 	if (high)
-		n->socket[n->n++].role = ALLOW_REDIRECT;
-	n->socket[n->n++].role = ALLOW_CONNECT;
-	n->socket[n->n++].role = ALLOW_SOCKS;
+		expect(n, ALLOW_REDIRECT, 0);
+	expect(n, ALLOW_CONNECT, 0);
+	expect(n, ALLOW_SOCKS, 0);
 	return n->n;
 }
 
 int egress_adopt(struct egress *e, const int *fds, size_t n)
 {
-	if (e->watch >= 0 || n != expected(&e->net))
+	if (e->watch >= 0 || n != egress_expected(e))
 		return -EPROTO;
 	e->watch = epoll_create1(EPOLL_CLOEXEC);
 	int r = e->watch < 0 ? -errno : 0;
@@ -97,6 +113,10 @@ int egress_adopt(struct egress *e, const int *fds, size_t n)
 		e->net.socket[i].fd = fds[i];
 		if (r == 0 && epoll_ctl(e->watch, EPOLL_CTL_ADD, fds[i], &ev) < 0)
 			r = -errno;
+	}
+	if (r < 0) { /* they stay the caller's */
+		e->net.n = 0;
+		fd_close(&e->watch);
 	}
 	return r;
 }
@@ -360,6 +380,12 @@ int egress_handle(struct egress *e, struct brig_result *res, struct brig_error *
 	if (r < 0)
 		stop(e);
 	return r < 0 ? r : 0;
+}
+
+void egress_forget(struct egress *e)
+{
+	drop_sockets(e);
+	fd_close(&e->sock);
 }
 
 void egress_end(struct egress *e, struct brig_result *res)

@@ -24,14 +24,20 @@ struct egress {
 
 /* Which ports the sandbox needs.  -errno with err when an entry is no use. */
 int egress_init(struct egress *e, const struct spec *s, struct brig_error *err);
+/* The sockets that the form of e->net asks for, in the order in which they are
+ * adopted: role, and port where the policy gives it.  How many. */
+unsigned egress_expected(struct egress *e);
 /* Takes over the sockets that came with WIRE_NET, in order.  -EPROTO when there
- * are not as many as there should be. */
+ * are not as many as there should be; on failure they stay the caller's. */
 int egress_adopt(struct egress *e, const int *fds, size_t n);
 /* The descriptor to poll for reading, or -1. */
 int egress_poll_fd(const struct egress *e);
 /* It is readable: starts the process, or reads what it has to say.  -errno with
  * err: the sandbox has no network from now on. */
 int egress_handle(struct egress *e, struct brig_result *res, struct brig_error *err);
+/* A process that was forked off: closes its copies of everything, so that they are
+ * the supervisor's alone. */
+void egress_forget(struct egress *e);
 /* Everybody inside is gone: last words, then the end of the process. */
 void egress_end(struct egress *e, struct brig_result *res);
 

@@ -20,7 +20,7 @@
 
 #include "engine/launch.h"
 
-static int loopback_up(void)
+int netns_loopback_up(void)
 {
 	struct ifreq ifr = { .ifr_name = "lo" };
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -39,7 +39,7 @@ static int make_namespace(const struct launch *l)
 	if (unshare(CLONE_NEWNET) < 0)
 		return -errno;
 	if (l->spec->loopback) {
-		int r = loopback_up();
+		int r = netns_loopback_up();
 		if (r == 0 && l->allow)
 			r = netns_allow(l->allow);
 		if (r < 0)

@@ -11,6 +11,16 @@
 #include <stdint.h>
 
 #define ALLOW_DNS_ADDRESS "198.18.0.1" /* in the first range */
+#define ALLOW_DNS_LOOPBACK "127.18.0.1" /* where no route can be made */
+
+/* How the sandbox gets to the egress process. */
+enum allow_form {
+	ALLOW_ROUTED,   /* by local routes in a network namespace of its own */
+	ALLOW_LOOPBACK, /* the same with addresses of 127.18.0.0/15, which need no route:
+			   for a namespace in which nobody is allowed to make one */
+	ALLOW_PROXY,    /* by the two proxies alone, on the host's loopback, with a
+			   password: no namespace at all */
+};
 
 enum { ALLOW_MAX_PORTS = 48, ALLOW_MAX_SOCKETS = ALLOW_MAX_PORTS + 8 };
 
@@ -30,6 +40,7 @@ struct allow_socket {
 };
 
 struct allow_net {
+	enum allow_form form;
 	uint16_t ports[ALLOW_MAX_PORTS]; /* what the policy names, each once */
 	unsigned n_ports;
 	struct allow_socket socket[ALLOW_MAX_SOCKETS];
@@ -40,6 +51,9 @@ struct allow_net {
 /* In the new network namespace, with CAP_NET_ADMIN there, loopback up: routes
  * and sockets.  No allocation.  0 or -errno with ->failed set. */
 int netns_allow(struct allow_net *a);
+
+/* Brings up lo.  0 or -errno. */
+int netns_loopback_up(void);
 
 /* nft.c: TCP to the synthetic ranges, ports from 1024, goes to this local port. */
 int nft_redirect(uint16_t port, int v6);

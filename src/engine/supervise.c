@@ -253,6 +253,11 @@ static void judge_and_release(struct run *r)
 	}
 	unsigned holds = evidence_layers(ev);
 	unsigned wanted = LAYERS_BASE;
+	if (s->net == NET_ALLOW)
+		wanted |= LAYERS_ALLOW;
+	/* the sockets are here, and they are of the namespace that was just proven */
+	if (r->egress && egress_poll_fd(r->egress) >= 0 && (holds & LAYER_BIT(LAYER_NET)))
+		holds |= LAYERS_ALLOW;
 	if (s->limits.memory)
 		wanted |= LAYER_BIT(LAYER_MEMORY);
 	if (s->limits.pids)

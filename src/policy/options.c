@@ -341,7 +341,7 @@ static int check_layer(const char *label, const char *value, struct brig_error *
 		return 0;
 	int r = bad(err, label, value, "is not a layer");
 	err_fix(err, "layers are user, mount, pid, net, ipc, uts, cgroup, caps, "
-		     "no_new_privs, seccomp, landlock, memory, pids, cpu");
+		     "no_new_privs, seccomp, landlock, memory, pids, cpu, net-names");
 	return r;
 }
 

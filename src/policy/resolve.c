@@ -87,9 +87,14 @@ static void resolve_required(const struct brig_spec *rq, struct spec *s)
 		bits = LAYERS_BASE;
 		if (s->net == NET_HOST)
 			bits &= ~LAYER_BIT(LAYER_NET);
+		if (s->net == NET_ALLOW)
+			bits |= LAYERS_ALLOW;
 	}
 	for (char **l = rq->o[OPT_REQUIRE].v; l && *l; l++)
 		bits |= LAYER_BIT(layer_by_name(*l, strlen(*l)));
+	/* no network at all is more than was asked for */
+	if (s->net == NET_NONE)
+		bits &= ~LAYERS_ALLOW;
 	/* A limit that was asked for by name must hold. */
 	s->required = bits | s->asked;
 	s->require_explicit = request_has(rq, OPT_REQUIRE);
