@@ -30,6 +30,7 @@ struct docker_recipe {
 	struct buf key;
 	uint64_t pool_size, pool_idle_ms;
 	uint32_t map_uid, map_gid; /* root's trees are shown under these; 0: none are */
+	char resolver[16]; /* its address inside; empty: there is none */
 	char owner[160];   /* label of its containers; empty: this process */
 };
 

@@ -104,7 +104,7 @@ static void sweep_keeper(const char *lock_path)
 	unlink(lock_path);
 }
 
-/* "PID-….ctl", ".json" and ".map" of processes that are gone. */
+/* "PID-….ctl", ".json", ".resolv" and ".map" of processes that are gone. */
 void docker_dir_sweep(void)
 {
 	char dir[PATH_MAX];
@@ -120,7 +120,7 @@ void docker_dir_sweep(void)
 		if (!ending || pid <= 0 || !strchr(e->d_name, '-') ||
 		    kill(pid, 0) == 0 || errno != ESRCH)
 			continue;
-		if (streq(ending, ".ctl") || streq(ending, ".json"))
+		if (streq(ending, ".ctl") || streq(ending, ".json") || streq(ending, ".resolv"))
 			unlink(path);
 		if (streq(ending, ".map")) {
 			umount2(path, MNT_DETACH);

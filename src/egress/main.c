@@ -93,6 +93,8 @@ static void take_config(struct setup *s, const struct eg_config *c)
 			fatal(EINVAL, "the upstream proxy's name is none");
 		memcpy(o->proxy_host, name, sizeof name);
 	}
+	if (o->flags & EG_LOOPBACK)
+		names_use_loopback();
 	s->configured = true;
 }
 

@@ -28,7 +28,7 @@ struct names {
 	struct slot *newest, *oldest;
 };
 
-static const uint8_t net4[4] = { 198, 18 };
+static uint8_t net4[4] = { 198, 18 }; /* or 127.18: see names_use_loopback() */
 static const uint8_t net6[16] = { 0xfd, 0x62, 0x72, 0x69, 0x67, 0x20 };
 
 struct names *names_new(void)
@@ -269,6 +269,11 @@ uint32_t names_number(struct names *n, const char *name)
 	link_newest(n, s);
 	n->used++;
 	return s->number;
+}
+
+void names_use_loopback(void)
+{
+	net4[0] = 127;
 }
 
 void names_synthetic(uint32_t number, int family, struct eaddr *out)

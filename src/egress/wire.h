@@ -119,7 +119,8 @@ enum eg_reason { EG_R_NONE, EG_REASONS(EG_THREE) EG_REASON_COUNT };
 enum {
 	EG_PRIVATE_OK = 1u << 0, /* names may lead to RFC 1918, ULA and CGNAT addresses */
 	EG_TELL_OPEN = 1u << 1,  /* send EG_OPEN */
-	EG_FLAGS = EG_PRIVATE_OK | EG_TELL_OPEN,
+	EG_LOOPBACK = 1u << 2,   /* names have addresses of 127.18.0.0/15 */
+	EG_FLAGS = EG_PRIVATE_OK | EG_TELL_OPEN | EG_LOOPBACK,
 };
 
 /* A number of 0 in a limit means the default. */

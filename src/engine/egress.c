@@ -193,6 +193,8 @@ static int tell_policy(struct egress *e, int audit)
 
 	m.config.version = EG_VERSION;
 	snprintf(m.config.id, sizeof m.config.id, "%s", e->spec->id);
+	if (e->net.form == ALLOW_LOOPBACK)
+		m.config.flags |= EG_LOOPBACK;
 	take_proxy(&m.config);
 	int r = say(e, &m, -1);
 	for (char **a = e->spec->allow; a && *a && r == 0; a++) {

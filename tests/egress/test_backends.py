@@ -2,12 +2,14 @@
 """The allow-list with the other backends, in the lab's world."""
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
-from conftest import lab, need
+from conftest import ROOT, lab, need
 from test_brig import Caller, egress_processes
 
 
@@ -71,7 +73,7 @@ def check_result(r, brig):
 def test_bwrap_every_way(world, bwrap):
     world.forget()
     r = bwrap.run("--ro", world.ca, *LIST, "--", "sh", "-c", EVERY_WAY % {"ca": world.ca})
-    assert r["stdout"].split() == ALL_OF_IT, r
+    assert r["stdout"].split() == ALL_OF_IT, json.dumps(r)
     assert r["backend"] == "bwrap" and {"net", "net-names"} <= set(r["enforced"]), r
     check_result(r, bwrap)
     assert ("denied.test",) not in [x[1:2] for x in world.log()], "a refused name was asked for outside"
@@ -86,3 +88,59 @@ def test_bwrap_own_servers(world, bwrap):
         curl -sSm 5 http://allowed.test:8080/ >/dev/null && echo far
         kill $!""")
     assert r["stdout"].split() == ["mine", "far"], r
+
+
+# ---- docker ------------------------------------------------------------------
+
+sys.path.insert(0, str(ROOT / "tests" / "run"))
+import docker_engine  # noqa: E402
+from containment import host_image  # noqa: E402
+
+IMAGE = "brig-egress-test:1"
+
+
+@pytest.fixture(scope="session")
+def engine(world):
+    if os.geteuid() != 0:
+        pytest.skip("not root: a Docker engine cannot be started")
+    path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    for program in ("dockerd", "docker"):
+        if not shutil.which(program, path=path):
+            pytest.skip("%s is not installed on this host" % program)
+    e = docker_engine.Engine()
+    why = e.start()
+    if why:
+        e.stop()
+        pytest.skip(why)
+    e.docker("import", "-", IMAGE, input=host_image())
+    yield e
+    e.stop()
+
+
+class Container(Any):
+    def __init__(self, world, engine, root):
+        super().__init__(world, ["--backend", "docker", "--image", IMAGE, "--ro", "/usr",
+                                 "--docker-socket", str(engine.socket)], root)
+        self.engine = engine
+
+
+@pytest.fixture(params=["user", "root"])
+def docker(request, world, engine):
+    """Afterwards no container and no egress process is left."""
+    need("curl")
+    before, processes = set(engine.containers()), set(egress_processes())
+    yield Container(world, engine, request.param == "root")
+    end = time.monotonic() + 10
+    while time.monotonic() < end and not set(egress_processes()) <= processes:
+        time.sleep(0.05)
+    assert set(egress_processes()) <= processes
+    assert set(engine.containers()) <= before, engine.docker("ps", "-a").stdout.decode()
+
+
+def test_docker_every_way(world, docker):
+    world.forget()
+    r = docker.run("--ro", world.ca, *LIST, "--", "sh", "-c", EVERY_WAY % {"ca": world.ca})
+    assert r["stdout"].split() == ALL_OF_IT, json.dumps(r)
+    assert r["backend"] == "docker" and {"net", "net-names", "caps"} <= set(r["enforced"]), r
+    check_result(r, docker)
+    assert ("denied.test",) not in [x[1:2] for x in world.log()], "a refused name was asked for outside"
