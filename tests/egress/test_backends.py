@@ -144,3 +144,119 @@ def test_docker_every_way(world, docker):
     assert r["backend"] == "docker" and {"net", "net-names", "caps"} <= set(r["enforced"]), r
     check_result(r, docker)
     assert ("denied.test",) not in [x[1:2] for x in world.log()], "a refused name was asked for outside"
+
+
+def test_docker_python_without_settings(world, docker):
+    """Another client than curl, IPv4 as the resolver gives it, no proxy variables."""
+    r = docker.run("--ro", world.ca, "--allow", "allowed.test:443", "--", "/usr/bin/python3", "-c", """
+import json, os, ssl, sys, urllib.request
+assert not [v for v in os.environ if 'proxy' in v.lower()]
+c = ssl.create_default_context(cafile=sys.argv[1])
+print(json.load(urllib.request.urlopen('https://allowed.test/', context=c, timeout=5))['sni'])
+try:
+    urllib.request.urlopen('https://denied.test/', context=c, timeout=5)
+except OSError as e:
+    print('refused')
+""", world.ca)
+    assert r["stdout"].split() == ["allowed.test", "refused"], json.dumps(r)
+    assert r["took"] < 10 and "denied.test" in {d["target"] for d in r["denied"]}, r
+
+
+def test_docker_two_at_once_do_not_share(world, docker):
+    """Two containers with different lists, each while the other runs."""
+    text = """for i in 1 2 3 4 5 6 7 8; do
+        curl -sSm 3 http://$0/ >/dev/null 2>&1 && echo $0; sleep 0.1
+        curl -sSm 3 http://$1/ >/dev/null 2>&1 && echo $1; done; true"""
+    mine = ["a.wild.test", "allowed.test"]
+    running = [docker.popen("run", "--json", *docker.backend, "--allow", "%s:80" % n, "--", "sh", "-c", text, *mine)
+               for n in mine]
+    results = [json.loads(p.communicate(timeout=60)[0]) for p in running]
+    for name, other, r in zip(mine, reversed(mine), results):
+        assert r["stdout"].split() == [name] * 8, json.dumps(r)
+        assert {d["target"] for d in r["denied"]} == {other}, json.dumps(r)
+
+
+def waiting(engine, before, count=1, timeout=20):
+    """Containers that wait in a pool, by their id."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        now = set(engine.docker("ps", "-q", "--no-trunc").stdout.decode().split()) - before
+        if len(now) >= count:
+            time.sleep(0.7)  # running, and then armed
+            return now
+        time.sleep(0.1)
+    raise AssertionError("no container waits")
+
+
+def test_docker_pool_lists_are_the_calls_own(world, docker):
+    before = set(docker.engine.containers())
+    pool = ["--pool", "1", "--pool-idle", "8"]
+    text = "for n in allowed.test a.wild.test; do curl -sSm 3 http://$n/ >/dev/null 2>&1 && echo $n; done; true"
+    for name, other in (("allowed.test", "a.wild.test"), ("a.wild.test", "allowed.test"), ("allowed.test", "a.wild.test")):
+        had = set(docker.engine.containers()) - before
+        r = docker.run(*pool, "--allow", "%s:80" % name, "--", "sh", "-c", text)
+        assert r["stdout"].split() == [name], json.dumps(r)
+        assert {d["target"] for d in r["denied"]} == {other} and "net-names" in r["enforced"], json.dumps(r)
+        if had:  # it was that container, and it is not used again
+            end = time.monotonic() + 10
+            while had & set(docker.engine.containers()) and time.monotonic() < end:
+                time.sleep(0.1)
+            assert not had & set(docker.engine.containers())
+            assert r["usage"]["setup_us"] < 100000, r["usage"]
+        waiting(docker.engine, before)
+    # one that waits for calls without a network is not used for one with a list
+    r = docker.run(*pool, "--", "sh", "-c", text)
+    assert r["stdout"] == "" and "net-names" not in r["enforced"] + r["missing"], json.dumps(r)
+    end = time.monotonic() + 30
+    while set(docker.engine.containers()) - before and time.monotonic() < end:
+        time.sleep(0.3)
+
+
+@pytest.mark.parametrize("how", ["end", "timeout", "kill"])
+def test_docker_ends_with_the_run(world, docker, how):
+    before, containers = set(egress_processes()), set(docker.engine.containers())
+    text = "getent hosts denied.test; echo up; sleep %s" % (0 if how == "end" else 60)
+    p = docker.popen("run", *docker.backend, "--timeout", "2" if how == "timeout" else "60", "--allow", "allowed.test",
+                     "--", "sh", "-c", text)
+    assert p.stdout.readline() == b"up\n", p.communicate()
+    if how != "end":
+        assert set(egress_processes()) - before, "it was never started"
+    if how == "kill":
+        p.send_signal(signal.SIGKILL)
+    p.communicate(timeout=30)
+    end = time.monotonic() + 5
+    while set(egress_processes()) - before and time.monotonic() < end:
+        time.sleep(0.05)
+    assert set(egress_processes()) <= before
+    if how == "kill":  # the container ended by itself; the next brig removes it
+        new = set(docker.engine.containers()) - containers
+        end = time.monotonic() + 10
+        while time.monotonic() < end and any(
+                docker.engine.docker("inspect", "-f", "{{.State.Running}}", c).stdout == b"true\n" for c in new):
+            time.sleep(0.1)
+        for c in new:
+            assert docker.engine.docker("inspect", "-f", "{{.State.Running}}", c).stdout == b"false\n"
+        assert docker.run("--", "true")["exit"] == 0
+
+
+def test_docker_own_servers(world, docker):
+    """Root's form leaves ports from 1024 on to the command; the other takes those of the list."""
+    r = docker.run("--allow", "allowed.test:8080", "--", "sh", "-c", """
+        cd /tmp && echo mine > index.html
+        for p in 8080 8081; do
+            /usr/bin/python3 -m http.server $p --bind 127.0.0.1 >/dev/null 2>&1 & id=$!
+            for i in 1 2 3 4 5 6 7 8; do curl -sm 2 http://127.0.0.1:$p/ 2>/dev/null | grep mine && break; sleep 0.2; done
+            kill $id 2>/dev/null
+        done
+        curl -sSm 5 http://allowed.test:8080/ >/dev/null && echo far""")
+    assert r["stdout"].split() == (["mine"] if docker.root else []) + ["mine", "far"], json.dumps(r)
+
+
+def test_docker_gvisor_is_refused(world, engine):
+    if "runsc" not in engine.runtimes:
+        pytest.skip("runsc is not installed on this host")
+    brig = Container(world, engine, False)
+    before = set(engine.containers())
+    r = brig.run("--runtime", "runsc", "--allow", "allowed.test:80", "--", "true")
+    assert not r["ran"] and r["error"]["code"] == "UNSUPPORTED" and "runsc" in r["error"]["message"], r
+    assert "--backend native" in r["error"]["fix"] and set(engine.containers()) <= before
