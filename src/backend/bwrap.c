@@ -25,6 +25,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "engine/diagnose.h"
+#include "engine/watch.h"
 
 #define CAN ((LAYERS_BASE & ~LAYER_BIT(LAYER_LANDLOCK)) | LAYERS_LIMITS)
 
@@ -201,7 +202,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 		.sandbox = true, .gate = true, .ctl_at = CTL_AT,
 		.stderr_at = STDERR_AT, .status_at = STATUS_AT, .death_at = DEATH_AT,
 		.keep = st->fds.v, .n_keep = st->fds.n,
-		.nproc_inside = true, .wanted = tree_wanted(s), .can = CAN,
+		.nproc_inside = true, .wanted = watch_wanted(s), .can = CAN,
 		.judge = judge, .arg = st, .protect = &st->plan.protect,
 	};
 

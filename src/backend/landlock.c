@@ -26,6 +26,7 @@
 #include "base/str.h"
 #include "engine/landlock.h"
 #include "engine/plan.h"
+#include "engine/watch.h"
 
 #define CAN                                                               \
 	(LAYER_BIT(LAYER_NET) | LAYER_BIT(LAYER_CAPS) |                   \
@@ -320,7 +321,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	struct state *st = state;
 	const struct tree_job job = {
 		.spec = s, .argv = s->argv, .paths = st->plan.exec_paths, .env = st->env,
-		.sandbox = true, .wanted = tree_wanted(s), .can = CAN,
+		.sandbox = true, .wanted = watch_wanted(s), .can = CAN,
 		.begin = begin, .confine = confine, .judge = judge, .settle = settle, .arg = st,
 		.protect = &st->plan.protect,
 	};

@@ -104,7 +104,4 @@ int tree_check_open(const struct spec *s, const char *backend, struct brig_error
 /* Fills a wire record's text. */
 void tree_fail_text(char *to, size_t cap, const char *from);
 
-/* The layers native would give for this spec. */
-unsigned tree_wanted(const struct spec *s);
-
 #endif
