@@ -117,7 +117,7 @@ static int make_argv(struct state *st, int args_fd, int gate_fd, int init_fd)
 {
 	const struct spec *s = st->plan.spec;
 	const uint64_t numbers[] = { CTL_AT, STDERR_AT, STATUS_AT, DEATH_AT,
-				     (uint64_t)init_fd, st->nproc, s->pty,
+				     (uint64_t)init_fd, !s->seccomp, st->nproc, s->pty,
 				     strv_len(st->plan.exec_paths) };
 	char ***v = &st->argv;
 	int r = strv_add(v, "bwrap");

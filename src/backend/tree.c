@@ -326,6 +326,7 @@ static void finish(struct tree *t)
 	tree_settle(t, res);
 	if (t->released) {
 		watch_account(&t->cg, res);
+		notify_report(t->refused, res);
 		res->wall_ms = (double)(t->t_end - t->t_release) / 1e6;
 	}
 	if (t->left)
@@ -343,7 +344,8 @@ static void finish(struct tree *t)
 		       &t->err_read, &t->say_read, &t->say_write, &t->status_read,
 		       &t->status_write, &t->death_read, &t->death_write, &t->stdio[0],
 		       &t->stdio[1], &t->stdio[2], &t->term.pty, &t->term.pty_slave,
-		       &t->keeper_pidfd, &t->ready_pidfd };
+		       &t->keeper_pidfd, &t->ready_pidfd,
+		       &t->listener };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_close(fds[i]);
 	if (t->old_subreaper == 0)
@@ -367,7 +369,7 @@ void tree_run(const struct tree_job *job, struct brig_result *res)
 		.death_read = -1, .death_write = -1, .stdio = { -1, -1, -1 },
 		.term = { .pty = -1, .pty_slave = -1 }, .keeper = -1,
 		.keeper_pidfd = -1,
-		.ready_pid = -1, .ready_pidfd = -1, .sig = SIGNALS_NONE, .old_subreaper = -1,
+		.ready_pid = -1, .ready_pidfd = -1, .listener = -1, .sig = SIGNALS_NONE, .old_subreaper = -1,
 	};
 	t->t_start = now_ns();
 	reap_leaving();

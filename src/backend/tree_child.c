@@ -245,11 +245,15 @@ void tree_child_main(struct tree *t, pid_t keeper)
 		place_for_gate(t);
 		execute(t); /* the gate will say READY */
 	}
-	int r = job->confine ? job->confine(job->arg, &ready, &what, &code) : 0;
+	int listener = -1;
+	int r = job->confine ? job->confine(job->arg, &ready, &listener, &what, &code) : 0;
 	if (r < 0)
 		fail(t, code, -r, "confine", what);
-	if (write(t->ctl_child, &ready, sizeof ready) != (ssize_t)sizeof ready)
+	if (wire_send(t->ctl_child, &ready, &listener, listener >= 0) < 0)
 		exec_leave(125);
+	/* whoever holds it answers; that must not be one of those who ask */
+	if (listener >= 0)
+		close(listener);
 	wait_for_release(t);
 	execute(t);
 }

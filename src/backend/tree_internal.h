@@ -6,6 +6,7 @@
 
 #include "backend/tree.h"
 #include "engine/cgroup.h"
+#include "engine/notify.h"
 #include "engine/terminal.h"
 #include "engine/watch.h"
 
@@ -45,6 +46,8 @@ struct tree {
 	int keeper_pidfd;
 	pid_t ready_pid; /* the process that said READY, and its descriptor */
 	int ready_pidfd;
+	int listener; /* of the filter's refusals; -1 without */
+	uint32_t refused[DENY_MAX_CALL];
 	struct signals sig;
 
 	bool init_ready; /* what has to be there before the release */

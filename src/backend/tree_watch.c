@@ -118,13 +118,14 @@ static void judge_and_release(struct tree *t)
 	terminal_start(&t->term);
 }
 
-static void on_ready(struct tree *t, const struct wire *w, pid_t from)
+static void on_ready(struct tree *t, const struct wire *w, pid_t from, int *listener)
 {
 	/* Nothing of the command's runs before GO: whoever says it is ours. */
 	if (t->ready_pid > 0 || from <= 0)
 		return;
 	t->ready_pid = from;
 	t->ready_wire = *w;
+	t->listener = take_fd(listener);
 	t->res->evidence.landlock_abi = w->landlock_abi;
 	t->res->evidence.landlock_canary = w->canary;
 }
@@ -157,20 +158,27 @@ static void on_control(struct tree *t)
 	struct iovec iov = { &w, sizeof w };
 	union {
 		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(struct ucred))];
+		char space[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
 	} c;
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.space,
 			    .msg_controllen = sizeof c.space };
 	pid_t from = -1;
+	cleanup_close int fd = -1;
 	ssize_t n = recvmsg(t->ctl, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
-	struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_CREDENTIALS) {
+	for (struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL; h; h = CMSG_NXTHDR(&m, h)) {
 		struct ucred u;
-		memcpy(&u, CMSG_DATA(h), sizeof u);
-		from = u.pid;
+		if (h->cmsg_level != SOL_SOCKET)
+			continue;
+		if (h->cmsg_type == SCM_CREDENTIALS) {
+			memcpy(&u, CMSG_DATA(h), sizeof u);
+			from = u.pid;
+		} else if (h->cmsg_type == SCM_RIGHTS && fd < 0 &&
+			   h->cmsg_len >= CMSG_LEN(sizeof fd)) {
+			memcpy(&fd, CMSG_DATA(h), sizeof fd); /* the buffer holds one */
+		}
 	}
 	if (n != (ssize_t)sizeof w) {
 		fd_close(&t->ctl); /* the command is running, or all is over */
@@ -181,7 +189,7 @@ static void on_control(struct tree *t)
 	else if (w.type == WIRE_EXEC_FAIL && t->released)
 		watch_exec_failed(t->job->spec->argv[0], w.errnum, &t->res->error);
 	else if (w.type == WIRE_READY && !t->released)
-		on_ready(t, &w, from);
+		on_ready(t, &w, from, &fd);
 }
 
 static void on_note(struct tree *t)
@@ -291,7 +299,7 @@ static void on_deadline(struct tree *t)
 	}
 }
 
-enum { P_CTL, P_NOTE, P_KEEPER, P_SIG, P_OUT, P_ERR, P_SAY, P_STATUS, P_TERM,
+enum { P_CTL, P_NOTE, P_KEEPER, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_SAY, P_STATUS, P_TERM,
        P__N = P_TERM + TERM_POLLS };
 
 static void wait_events(struct tree *t, struct pollfd *p, int timeout)
@@ -300,6 +308,7 @@ static void wait_events(struct tree *t, struct pollfd *p, int timeout)
 	p[P_NOTE] = (struct pollfd){ t->keep, POLLIN, 0 };
 	p[P_KEEPER] = (struct pollfd){ t->keeper_pidfd, POLLIN, 0 };
 	p[P_SIG] = (struct pollfd){ t->sig.fd, POLLIN, 0 };
+	p[P_NOTIFY] = (struct pollfd){ t->listener, POLLIN, 0 };
 	p[P_OUT] = (struct pollfd){ t->out_read, POLLIN, 0 };
 	p[P_ERR] = (struct pollfd){ t->err_read, POLLIN, 0 };
 	p[P_SAY] = (struct pollfd){ t->say_read, POLLIN, 0 };
@@ -322,6 +331,10 @@ static void dispatch(struct tree *t, const struct pollfd *p)
 		on_control(t);
 	if (p[P_SIG].revents)
 		on_signal(t);
+	if (p[P_NOTIFY].revents & POLLIN)
+		notify_handle(&t->listener, t->refused);
+	else if (p[P_NOTIFY].revents)
+		fd_close(&t->listener); /* nobody is filtered any more */
 	if (p[P_OUT].revents)
 		watch_drain(&t->out_read, &t->res->out);
 	if (p[P_ERR].revents)

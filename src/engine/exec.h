@@ -22,8 +22,8 @@ void exec_default_signals(void);
 /* Ends for certain, even where a filter refuses the call for it. */
 void exec_leave(int code) __attribute__((noreturn));
 
-/* Loads a filter.  -errno; with prog->notify the listener's descriptor, else -1
- * in *listener. */
+/* Loads a filter.  0 or -errno; *listener is the listener's descriptor with
+ * prog->notify, and -1 without or where somebody else listens already. */
 int exec_filter(const struct seccomp_prog *prog, int *listener);
 
 #endif
