@@ -25,6 +25,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "engine/diagnose.h"
+#include "engine/watch.h"
 
 #define CAN ((LAYERS_BASE & ~LAYER_BIT(LAYER_LANDLOCK)) | LAYERS_LIMITS | LAYERS_ALLOW)
 
@@ -118,7 +119,7 @@ static int make_argv(struct state *st, int args_fd, int gate_fd, int init_fd)
 {
 	const struct spec *s = st->plan.spec;
 	const uint64_t numbers[] = { CTL_AT, STDERR_AT, STATUS_AT, DEATH_AT,
-				     (uint64_t)init_fd, st->nproc, s->pty,
+				     (uint64_t)init_fd, !s->seccomp, st->nproc, s->pty,
 				     strv_len(st->plan.exec_paths) };
 	char ***v = &st->argv;
 	int r = strv_add(v, "bwrap");
@@ -205,7 +206,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 		.sandbox = true, .gate = true, .ctl_at = CTL_AT,
 		.stderr_at = STDERR_AT, .status_at = STATUS_AT, .death_at = DEATH_AT,
 		.keep = st->fds.v, .n_keep = st->fds.n,
-		.nproc_inside = true, .wanted = tree_wanted(s), .can = CAN,
+		.nproc_inside = true, .wanted = watch_wanted(s), .can = CAN,
 		.judge = judge, .arg = st, .protect = &st->plan.protect,
 		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 	};

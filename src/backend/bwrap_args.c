@@ -329,27 +329,29 @@ static void namespaces(struct writer *w)
 		word(w, "--new-session");
 }
 
+/* A caller's profile, and the floor below it.  Without one it is the gate that
+ * loads the filter, since it can hand out the listener for what is refused. */
 static int filters(struct writer *w, struct brig_error *err)
 {
 	const struct spec *s = w->p->spec;
-	const struct seccomp_prog *progs[] = { s->seccomp ? seccomp_floor() :
-							    seccomp_default(false),
-					       s->seccomp };
+	const struct seccomp_prog *progs[] = { seccomp_floor(), s->seccomp };
 
-	if (s->seccomp && !w->f->add_seccomp_fd) {
+	if (!s->seccomp)
+		return 0;
+	if (!w->f->add_seccomp_fd) {
 		err_set(err, BRIG_E_UNSUPPORTED, 0, "seccomp",
 			"this bubblewrap takes one filter only, and --seccomp needs two");
 		err_fix(err, "install bubblewrap 0.6 or later, or use --backend native");
 		return -EOPNOTSUPP;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(progs) && progs[i]; i++) {
+	for (size_t i = 0; i < ARRAY_LEN(progs); i++) {
 		int fd = bwrap_data_fd(w->fds, "brig-filter", progs[i]->insns,
 				       progs[i]->len * sizeof *progs[i]->insns);
 		if (fd < 0) {
 			w->failed = fd;
 			break;
 		}
-		word(w, s->seccomp ? "--add-seccomp-fd" : "--seccomp");
+		word(w, "--add-seccomp-fd");
 		number(w, (uint64_t)fd);
 	}
 	return 0;

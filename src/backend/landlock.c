@@ -6,13 +6,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
@@ -24,8 +22,10 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine/exec.h"
 #include "engine/landlock.h"
 #include "engine/plan.h"
+#include "engine/watch.h"
 
 #define CAN                                                               \
 	(LAYER_BIT(LAYER_NET) | LAYER_BIT(LAYER_CAPS) |                   \
@@ -229,13 +229,6 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 					  "environment") : 0;
 }
 
-static int load(const struct sock_filter *insns, unsigned short len)
-{
-	const struct sock_fprog prog = { len, (struct sock_filter *)insns };
-
-	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? -errno : 0;
-}
-
 /* In the keeper, which removes it if nobody else lives to: makes the private
  * directory and lets the command write there. */
 static int begin(void *arg)
@@ -248,10 +241,11 @@ static int begin(void *arg)
 }
 
 /* In the command's process: no allocation, no stdio. */
-static int confine(const void *arg, struct wire *ready, const char **what,
-		   enum brig_code *code)
+static int confine(const void *arg, struct wire *ready, int *listener,
+		   const char **what, enum brig_code *code)
 {
 	const struct state *st = arg;
+	const struct seccomp_prog own = { .insns = st->filter, .len = st->filter_len };
 	const struct seccomp_prog *f = st->spec->seccomp;
 
 	*code = BRIG_E_LANDLOCK_UNAVAILABLE;
@@ -263,13 +257,11 @@ static int confine(const void *arg, struct wire *ready, const char **what,
 	ready->canary = landlock_canary(st->scratch.fd);
 	*code = BRIG_E_SECCOMP_FAILED;
 	*what = "loading the filter";
-	r = load(st->filter, st->filter_len);
+	r = exec_filter(&own, listener);
 	if (r == 0 && f) /* a caller's profile never goes below the floor */
-		r = load(seccomp_floor()->insns, seccomp_floor()->len);
-	if (!f)
-		f = seccomp_default(false);
+		r = exec_filter(seccomp_floor(), listener);
 	if (r == 0)
-		r = load(f->insns, f->len);
+		r = exec_filter(f ? f : seccomp_default(true), listener);
 	if (r < 0)
 		return r;
 	/* proof that the filter closes the network: a call only it refuses so */
@@ -320,7 +312,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	struct state *st = state;
 	const struct tree_job job = {
 		.spec = s, .argv = s->argv, .paths = st->plan.exec_paths, .env = st->env,
-		.sandbox = true, .wanted = tree_wanted(s), .can = CAN,
+		.sandbox = true, .wanted = watch_wanted(s), .can = CAN,
 		.begin = begin, .confine = confine, .judge = judge, .settle = settle, .arg = st,
 		.protect = &st->plan.protect,
 	};

@@ -118,10 +118,13 @@ unsigned short landlock_filter(struct sock_filter insns[LANDLOCK_FILTER_MAX], in
 	sockets(&p, host_net);
 	for (size_t i = 0; i < sizeof ipc_calls / sizeof ipc_calls[0]; i++)
 		refuse_call(&p, ipc_calls[i], ENOSYS);
-	/* limits of other processes of the same user, the supervisor's for one */
-	on_call(&p, SYS_prlimit64, 4);
+	/* Limits of other processes of the same user, the supervisor's for one.
+	 * Those of pid 1 are left to the default filter (and the floor), which
+	 * refuses them as well and tells: an errno from here would go first. */
+	on_call(&p, SYS_prlimit64, 5);
 	LOAD_ARG(&p, 0);
-	put(&p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0);
+	put(&p, BPF_JMP | BPF_JEQ | BPF_K, 2, 0, 0);
+	put(&p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 1);
 	REFUSE(&p, EPERM);
 	ALLOW(&p);
 	if (abi < 3)

@@ -54,9 +54,10 @@ struct tree_job {
 	 * removes.  No allocation.  May be NULL.  -errno. */
 	int (*begin)(void *arg);
 	/* Last steps of the command's process before READY.  No allocation, no
-	 * stdio.  Fills *ready; 0, or -errno with *what and *code. */
-	int (*confine)(const void *arg, struct wire *ready, const char **what,
-		       enum brig_code *code);
+	 * stdio.  Fills *ready, and *listener when its filter tells of refused
+	 * calls; 0, or -errno with *what and *code. */
+	int (*confine)(const void *arg, struct wire *ready, int *listener,
+		       const char **what, enum brig_code *code);
 	/* What else the evidence shows, added to or taken from bits. */
 	unsigned (*judge)(const void *arg, const struct evidence *ev,
 			  const struct wire *ready, pid_t pid, unsigned bits);
@@ -108,8 +109,5 @@ int tree_check_open(const struct spec *s, const char *backend, struct brig_error
 
 /* Fills a wire record's text. */
 void tree_fail_text(char *to, size_t cap, const char *from);
-
-/* The layers native would give for this spec. */
-unsigned tree_wanted(const struct spec *s);
 
 #endif

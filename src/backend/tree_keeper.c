@@ -114,7 +114,7 @@ static void close_ends(struct tree *t)
 	int *fds[] = { &t->ctl, &t->ctl_child, &t->keep, &t->out_read, &t->err_read,
 		       &t->say_read, &t->say_write, &t->status_read,
 		       &t->status_write, &t->death_read, &t->death_write, &t->stdio[0], &t->stdio[1],
-		       &t->stdio[2], &t->term.pty, &t->term.pty_slave, &t->sigfd };
+		       &t->stdio[2], &t->term.pty, &t->term.pty_slave, &t->sig.fd };
 
 	/* one terminal may stand for all three */
 	if (t->stdio[1] == t->stdio[0])

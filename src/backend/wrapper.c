@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine/watch.h"
 
 /* Ready-made templates.  With a network, the word that takes it away is left
  * out (see NET_WORD). */
@@ -178,7 +179,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	struct state *st = state;
 	const struct tree_job job = {
 		.spec = s, .argv = st->argv, .paths = st->paths, .env = s->env,
-		.wanted = tree_wanted(s), .can = LAYERS_LIMITS, .settle = settle,
+		.wanted = watch_wanted(s), .can = LAYERS_LIMITS, .settle = settle,
 		.arg = st, .protect = &st->protect,
 	};
 
