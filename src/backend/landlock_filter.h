@@ -2,8 +2,9 @@
 #ifndef BACKEND_LANDLOCK_FILTER_H
 #define BACKEND_LANDLOCK_FILTER_H
 
-#include <stdbool.h>
 #include <linux/filter.h>
+
+#include "engine/spec.h"
 
 enum { LANDLOCK_FILTER_MAX = 128 };
 
@@ -14,9 +15,13 @@ enum { LANDLOCK_FILTER_MAX = 128 };
  * the host, limits of other processes; with an old Landlock also truncation.
  * Everything else it allows: brig's default filter, loaded beside it, decides.
  *
+ * With an allow-list there are TCP sockets of IPv4 and nothing else, no listeners,
+ * and every connect() is asked of the supervisor (engine/seccomp's notifications):
+ * Landlock knows ports, but no addresses.
+ *
  * Writes the program into insns and returns its length.  No allocation.
  */
 unsigned short landlock_filter(struct sock_filter insns[LANDLOCK_FILTER_MAX], int abi,
-			       bool host_net);
+			       enum net_mode net);
 
 #endif

@@ -58,6 +58,8 @@ struct tree_job {
 	 * calls; 0, or -errno with *what and *code. */
 	int (*confine)(const void *arg, struct wire *ready, int *listener,
 		       const char **what, enum brig_code *code);
+	/* The listener has something to ask; NULL: only refusals, which are counted. */
+	void (*notified)(void *arg, int *listener, struct brig_result *res);
 	/* What else the evidence shows, added to or taken from bits. */
 	unsigned (*judge)(const void *arg, const struct evidence *ev,
 			  const struct wire *ready, pid_t pid, unsigned bits);

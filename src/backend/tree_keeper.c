@@ -183,6 +183,8 @@ void keeper_main(struct tree *t, pid_t supervisor)
 	fd_close(&t->ctl);
 	fd_close(&t->keep);
 	fd_close(&t->death_write);
+	if (t->job->egress)
+		egress_forget(t->job->egress);
 	int r = t->job->begin ? t->job->begin(t->job->arg) : 0;
 	k.command = r < 0 ? -1 : start(&k);
 	if (k.command < 0) {

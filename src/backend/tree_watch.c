@@ -352,7 +352,9 @@ static void dispatch(struct tree *t, const struct pollfd *p)
 		on_control(t);
 	if (p[P_SIG].revents)
 		on_signal(t);
-	if (p[P_NOTIFY].revents & POLLIN)
+	if ((p[P_NOTIFY].revents & POLLIN) && t->job->notified)
+		t->job->notified(t->job->arg, &t->listener, t->res);
+	else if (p[P_NOTIFY].revents & POLLIN)
 		notify_handle(&t->listener, t->refused);
 	else if (p[P_NOTIFY].revents)
 		fd_close(&t->listener); /* nobody is filtered any more */

@@ -78,7 +78,8 @@ static void take_config(struct setup *s, const struct eg_config *c)
 	if (c->flags & ~(uint32_t)EG_FLAGS || c->pad)
 		fatal(EPROTO, "a configuration with unknown flags");
 	if (!plain_text(c->id, sizeof c->id) || !plain_text(c->proxy_host, sizeof c->proxy_host) ||
-	    !plain_text(c->proxy_auth, sizeof c->proxy_auth) || !plain_text(c->dns, sizeof c->dns))
+	    !plain_text(c->proxy_auth, sizeof c->proxy_auth) || !plain_text(c->dns, sizeof c->dns) ||
+	    !plain_text(c->client_auth, sizeof c->client_auth))
 		fatal(EPROTO, "a configuration with a text that is none");
 	*o = *c;
 	set_limit(&o->max_conns, 256, 4096, "max_conns");
@@ -95,6 +96,12 @@ static void take_config(struct setup *s, const struct eg_config *c)
 	}
 	if (o->flags & EG_LOOPBACK)
 		names_use_loopback();
+	if (o->client_auth[0]) {
+		if (!strchr(o->client_auth, ':'))
+			fatal(EINVAL, "a password for clients without a name");
+		memcpy(s->eg.client_basic, "Basic ", 6);
+		upstream_base64(o->client_auth, s->eg.client_basic + 6);
+	}
 	s->configured = true;
 }
 

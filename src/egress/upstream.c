@@ -323,7 +323,7 @@ void upstream_prefetch(struct upstream *u, const char *name)
 		resolver_ask(u->resolver, name, NULL);
 }
 
-static void base64(const char *in, char *out)
+void upstream_base64(const char *in, char *out)
 {
 	static const char set[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -378,7 +378,7 @@ struct upstream *upstream_new(struct loop *l, const struct names *n,
 	u->proxy_port = c->proxy_port;
 	u->proxy_is_addr = addr_parse(c->proxy_host, &u->proxy_addr);
 	memcpy(u->proxy_host, c->proxy_host, sizeof u->proxy_host);
-	base64(c->proxy_auth, u->proxy_auth);
+	upstream_base64(c->proxy_auth, u->proxy_auth);
 	int r = read_own(u);
 	if (r == 0)
 		u->resolver = resolver_new(l, c->dns);

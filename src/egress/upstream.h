@@ -57,4 +57,7 @@ void dial_start(struct dial *d, struct upstream *u, const char *name,
 		const struct eaddr *addr, uint16_t port);
 void dial_cancel(struct dial *d);
 
+/* out has room for four bytes of every three, and one more. */
+void upstream_base64(const char *in, char *out);
+
 #endif

@@ -99,6 +99,7 @@ enum eg_role {
 	X(EG_R_PROXY_BAD, EG_DENIED, "proxy-invalid")                       \
 	X(EG_R_LIMIT, EG_DENIED, "connection-limit")                        \
 	X(EG_R_MANY, EG_DENIED, "more-refused-names")                       \
+	X(EG_R_PROXY_AUTH, EG_DENIED, "proxy-password")                     \
 	/* failed: allowed, but it did not work */                          \
 	X(EG_R_RESOLVE, EG_FAILED, "resolve-failed")                        \
 	X(EG_R_CONNECT, EG_FAILED, "connect-failed")                        \
@@ -119,7 +120,7 @@ enum eg_reason { EG_R_NONE, EG_REASONS(EG_THREE) EG_REASON_COUNT };
 enum {
 	EG_PRIVATE_OK = 1u << 0, /* names may lead to RFC 1918, ULA and CGNAT addresses */
 	EG_TELL_OPEN = 1u << 1,  /* send EG_OPEN */
-	EG_LOOPBACK = 1u << 2,   /* names have addresses of 127.18.0.0/15 */
+	EG_LOOPBACK = 1u << 3,   /* names have addresses of 127.18.0.0/15 */
 	EG_FLAGS = EG_PRIVATE_OK | EG_TELL_OPEN | EG_LOOPBACK,
 };
 
@@ -138,6 +139,8 @@ struct eg_config {
 	char proxy_host[EG_NAME_LEN];
 	char proxy_auth[EG_AUTH_LEN]; /* "user:password" or "" */
 	char dns[EG_DNS_LEN];   /* "": the host's resolv.conf */
+	char client_auth[EG_AUTH_LEN]; /* "user:password" that both proxies ask of their
+					  clients; "": they ask for nothing */
 };
 
 struct eg_allow {

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -121,6 +124,60 @@ int egress_adopt(struct egress *e, const int *fds, size_t n)
 	return r;
 }
 
+static int listen_here(uint16_t *port)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof a;
+	const int on = 1;
+	cleanup_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0 || setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
+	    bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 1024) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&a, &len) < 0)
+		return -errno;
+	*port = ntohs(a.sin_port);
+	return take_fd(&fd);
+}
+
+int egress_proxies(struct egress *e)
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned char random[16];
+	uint16_t ports[2];
+	int fds[2] = { -1, -1 }, r = 0;
+
+	e->net.form = ALLOW_PROXY;
+	if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+		return -EIO;
+	int at = snprintf(e->password, sizeof e->password, "brig:");
+	for (size_t i = 0; i < sizeof random; i++) {
+		e->password[at++] = digits[random[i] >> 4];
+		e->password[at++] = digits[random[i] & 15];
+	}
+	e->password[at] = '\0';
+	for (int i = 0; i < 2 && r >= 0; i++)
+		r = fds[i] = listen_here(&ports[i]);
+	if (r >= 0)
+		r = egress_adopt(e, fds, 2);
+	if (r < 0) {
+		fd_close(&fds[0]);
+		fd_close(&fds[1]);
+		return r;
+	}
+	for (int i = 0; i < 2; i++)
+		e->net.socket[i].port = ports[i];
+	return 0;
+}
+
+uint16_t egress_port(const struct egress *e, enum allow_role role)
+{
+	for (unsigned i = 0; i < e->net.n; i++)
+		if (e->net.socket[i].role == role)
+			return e->net.socket[i].port;
+	return 0;
+}
+
 int egress_poll_fd(const struct egress *e)
 {
 	return e->watch >= 0 ? e->watch : e->sock;
@@ -195,6 +252,7 @@ static int tell_policy(struct egress *e, int audit)
 	snprintf(m.config.id, sizeof m.config.id, "%s", e->spec->id);
 	if (e->net.form == ALLOW_LOOPBACK)
 		m.config.flags |= EG_LOOPBACK;
+	snprintf(m.config.client_auth, sizeof m.config.client_auth, "%s", e->password);
 	take_proxy(&m.config);
 	int r = say(e, &m, -1);
 	for (char **a = e->spec->allow; a && *a && r == 0; a++) {

@@ -20,6 +20,7 @@ struct egress {
 	int sock;             /* to the process; -1 before and after */
 	pid_t pid;            /* -1: not running */
 	uint64_t lost;        /* events that could not be kept */
+	char password[48];    /* ALLOW_PROXY: "name:password" of the proxies' clients */
 };
 
 /* Which ports the sandbox needs.  -errno with err when an entry is no use. */
@@ -30,6 +31,12 @@ unsigned egress_expected(struct egress *e);
 /* Takes over the sockets that came with WIRE_NET, in order.  -EPROTO when there
  * are not as many as there should be; on failure they stay the caller's. */
 int egress_adopt(struct egress *e, const int *fds, size_t n);
+/* ALLOW_PROXY: makes and adopts the proxies' listeners on this process's own loopback
+ * interface, and a password that lives as long as the run.  Everybody on the machine
+ * can reach them; only who knows the password is served.  0 or -errno. */
+int egress_proxies(struct egress *e);
+/* The port of a role's listener, 0 if there is none. */
+uint16_t egress_port(const struct egress *e, enum allow_role role);
 /* The descriptor to poll for reading, or -1. */
 int egress_poll_fd(const struct egress *e);
 /* It is readable: starts the process, or reads what it has to say.  -errno with

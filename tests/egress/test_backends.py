@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT, lab, need
+from conftest import BUILD, ROOT, lab, need
 from test_brig import Caller, egress_processes
 
 
@@ -260,3 +260,188 @@ def test_docker_gvisor_is_refused(world, engine):
     r = brig.run("--runtime", "runsc", "--allow", "allowed.test:80", "--", "true")
     assert not r["ran"] and r["error"]["code"] == "UNSUPPORTED" and "runsc" in r["error"]["message"], r
     assert "--backend native" in r["error"]["fix"] and set(engine.containers()) <= before
+
+
+# ---- landlock ----------------------------------------------------------------
+
+@pytest.fixture(params=["user", "root"])
+def landlock(request, world):
+    need("curl")
+    if lab.libc.syscall(444, 0, 0, 1) < 4:
+        pytest.skip("this kernel's Landlock knows no ports")
+    return Any(world, ["--backend", "landlock"], request.param == "root")
+
+
+def test_landlock_every_way(world, landlock):
+    """By the proxies, which the variables name; and not a step beside them."""
+    world.forget()
+    r = landlock.run("--ro", world.ca, *LIST, "--", "sh", "-c", """
+        curl -sS --cacert %(ca)s https://allowed.test/ >/dev/null && echo tls
+        curl -sS http://a.wild.test/ >/dev/null && echo wildcard
+        curl -sSm 5 http://allowed.test:8080/ >/dev/null && echo high
+        curl -sS -x "$BRIG_SOCKS_PROXY" --cacert %(ca)s https://allowed.test/ >/dev/null && echo socks
+        curl -sSm 3 https://denied.test/ >/dev/null 2>&1 || echo denied
+        curl -sSm 3 --noproxy '*' http://192.0.2.10/ >/dev/null 2>&1 || echo direct-refused
+        curl -sSm 3 --noproxy '*' http://allowed.test/ >/dev/null 2>&1 || echo no-dns
+        p=${HTTPS_PROXY##*:}
+        curl -sSm 3 --noproxy '*' http://192.0.2.10:$p/ >/dev/null 2>&1 || echo same-port-elsewhere-refused
+        curl -sSm 3 --noproxy '*' http://127.0.0.2:$p/ >/dev/null 2>&1 || echo same-port-loopback-refused
+        curl -sSm 3 --noproxy '*' http://127.0.0.1:80/ >/dev/null 2>&1 || echo loopback-refused
+        curl -sSm 3 -x http://127.0.0.1:$p/ https://allowed.test/ 2>&1 | grep -o 407
+        """ % {"ca": world.ca})
+    assert r["stdout"].split() == ["tls", "wildcard", "high", "socks", "denied", "direct-refused", "no-dns",
+                                   "same-port-elsewhere-refused", "same-port-loopback-refused",
+                                   "loopback-refused", "407"], json.dumps(r)
+    assert r["backend"] == "landlock" and "net" in r["enforced"] and "net-names" in r["missing"], json.dumps(r)
+    by_target = {d["target"]: d for d in r["denied"] if d["kind"] == "net"}
+    assert by_target["denied.test:443"]["fix"] == "--allow denied.test:443", json.dumps(r)
+    assert by_target["192.0.2.10:80"]["fix"].startswith("a program that heeds"), json.dumps(r)
+    lines = [x for x in landlock.audit() if x["sandbox"] == r["id"]]
+    assert {x["via"] for x in lines} == {"connect", "socks"}, lines
+    assert {x["name"] for x in lines if x["verdict"] == "allowed"} == {"allowed.test", "a.wild.test"}, lines
+
+
+def test_landlock_python_and_every_other_socket(world, landlock):
+    r = landlock.run("--allow", "allowed.test:80", "--", "/usr/bin/python3", "-c", r"""
+import ctypes, os, socket, struct, threading, urllib.request
+print('got', urllib.request.urlopen('http://allowed.test/', timeout=5).status)
+def tried(name, fn, *a):
+    try:
+        fn(*a)
+        print('OPEN', name)
+    except OSError as e:
+        print(name, e.errno)
+for name, a in (('udp', (2, 2)), ('raw', (2, 3)), ('ipv6', (10, 1)), ('unix', (1, 1)), ('netlink', (16, 3)),
+                ('packet', (17, 3)), ('vsock', (40, 1)), ('mptcp', (2, 1, 262)), ('sctp', (2, 1, 132))):
+    tried(name, socket.socket, *a)
+tried('listen', socket.socket().listen)
+s = socket.socket()
+tried('bind', s.bind, ('127.0.0.1', 0))
+tried('fastopen', s.sendto, b'x', 0x20000000, ('192.0.2.10', 80))
+tried('unspec', lambda: ctypes.CDLL(None).connect(s.fileno(), bytes(16), 16) and (_ for _ in ()).throw(OSError(0, '')))
+port = int(os.environ['HTTPS_PROXY'].rsplit(':', 1)[1])
+# the address is changed while the supervisor looks at it: what it looked at counts
+c, good, bad = ctypes.CDLL(None), *(struct.pack('!HH4s8x', 0x0200, port, socket.inet_aton(a)) for a in ('127.0.0.1', '192.0.2.10'))
+buf, stop = ctypes.create_string_buffer(good, 16), []
+def flip():
+    while not stop:
+        ctypes.memmove(buf, bad, 16); ctypes.memmove(buf, good, 16)
+t = threading.Thread(target=flip); t.start()
+peers = set()
+for i in range(300):
+    s = socket.socket()
+    if c.connect(s.fileno(), buf, 16) == 0:
+        peers.add(s.getpeername()[0])
+    s.close()
+stop.append(1); t.join()
+print('peers', peers)
+""")
+    lines = r["stdout"].split("\n")
+    assert "got 200" in lines and not [x for x in lines if x.startswith("OPEN")], json.dumps(r)
+    assert [x.split()[0] for x in lines[1:10]] == ["udp", "raw", "ipv6", "unix", "netlink", "packet", "vsock", "mptcp", "sctp"], json.dumps(r)
+    assert "listen 13" in lines and "bind 13" in lines and "fastopen 1" in lines, json.dumps(r)
+    assert "peers {'127.0.0.1'}" in lines, json.dumps(r)
+    assert not [x for x in world.log() if x[0] == "tcp" and x[1:] and "192.0.2.10" in str(x) and ":80" not in str(x)]
+
+
+def test_landlock_many_at_once(world, landlock):
+    """More connections than a queue holds, all blocking, before the process is even started."""
+    r = landlock.run("--pids", "0", "--allow", "allowed.test:80", "--timeout", "30", "--", "/usr/bin/python3", "-c", """
+import socket, threading, os
+port = int(os.environ['HTTPS_PROXY'].rsplit(':', 1)[1])
+done = []
+def one():
+    try:
+        s = socket.create_connection(('127.0.0.1', port), 10)
+        done.append(s)
+    except OSError as e:
+        done.append(e)
+t = [threading.Thread(target=one) for i in range(400)]
+[x.start() for x in t]; [x.join() for x in t]
+print(len(done), len([x for x in done if isinstance(x, socket.socket)]))
+""")
+    total, made = map(int, r["stdout"].split())
+    assert total == 400 and made >= 256 and r["took"] < 20, json.dumps(r)
+
+
+def test_landlock_proxy_is_not_for_others(world, landlock):
+    """Another user of the machine, who finds the port, gets nothing."""
+    p = landlock.popen("run", *landlock.backend, "--allow", "allowed.test:80,443", "--", "sh", "-c",
+                       'echo "$HTTPS_PROXY $BRIG_SOCKS_PROXY"; sleep 20')
+    http, socks = (x.decode() for x in p.stdout.readline().split())
+    assert "@127.0.0.1:" in http and len(http.split("@")[0]) > 30
+    world.forget()
+
+    def as_nobody(*words):
+        return subprocess.run(["curl", "-sSm", "5", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              preexec_fn=lambda: os.setresuid(65534, 65534, 65534))
+    http_port, socks_port = http.rsplit(":", 1)[1], socks.rsplit(":", 1)[1]
+    tries = [("-x", "http://127.0.0.1:%s" % http_port), ("-x", "http://brig:guess@127.0.0.1:%s" % http_port),
+             ("-x", "socks5h://127.0.0.1:%s" % socks_port), ("-x", "socks5h://brig:guess@127.0.0.1:%s" % socks_port)]
+    try:
+        for t in tries:
+            q = as_nobody(*t, "-p", "http://allowed.test/")
+            assert q.returncode != 0 and q.stdout == b"", (t, q)
+        q = as_nobody("-x", "http://127.0.0.1:%s" % http_port, "http://allowed.test/")
+        assert b"proxy-password" in q.stdout, q
+        assert world.log() == [], "something left for somebody else"
+        # with the password it is the proxy
+        q = as_nobody("-x", http, "http://allowed.test/")
+        assert q.returncode == 0 and q.stdout, q
+    finally:
+        p.send_signal(signal.SIGTERM)
+        p.communicate(timeout=20)
+
+
+def test_landlock_required_names_are_refused(world, landlock):
+    r = landlock.run("--require", "net-names,seccomp", "--allow", "allowed.test:80", "--", "true")
+    assert not r["ran"] and r["error"]["code"] == "REQUIRE_UNMET" and "net-names" in r["error"]["message"], json.dumps(r)
+
+
+def test_landlock_own_variables_stay(world, landlock):
+    r = landlock.run("--env", "HTTPS_PROXY=http://mine.test:1", "--allow", "allowed.test:80", "--", "sh", "-c",
+                     "echo $HTTPS_PROXY; echo ${https_proxy%%:*}")
+    assert r["stdout"].split() == ["http://mine.test:1", "http"], json.dumps(r)
+    none = landlock.run("--", "env")
+    assert "proxy" not in none["stdout"].lower(), none["stdout"]
+
+
+# ---- all of them -------------------------------------------------------------
+
+@pytest.mark.parametrize("backend", ["bwrap", "landlock"])
+@pytest.mark.parametrize("how", ["end", "timeout", "kill", "killkeeper"])
+def test_the_process_ends_with_the_run(world, backend, how):
+    need(*(["bwrap"] if backend == "bwrap" else []))
+    brig = Any(world, ["--backend", backend])
+    before = set(egress_processes())
+    text = "curl -sm 3 http://denied.test/ >/dev/null; echo up; sleep %s" % (0 if how == "end" else 30)
+    p = brig.popen("run", *brig.backend, "--timeout", "2" if how == "timeout" else "30", "--allow", "allowed.test",
+                   "--", "sh", "-c", text)
+    assert p.stdout.readline() == b"up\n", p.communicate()
+    if how.startswith("kill"):
+        assert set(egress_processes()) - before, "it was never started"
+        if how == "killkeeper":
+            keeper = [int(c) for c in open("/proc/%d/task/%d/children" % (p.pid, p.pid)).read().split()
+                      if open("/proc/%s/comm" % c).read() == "brig-keeper\n"]
+            os.kill(keeper[0], signal.SIGKILL)
+        else:
+            p.send_signal(signal.SIGKILL)
+    p.communicate(timeout=30)
+    end = time.monotonic() + 5
+    while set(egress_processes()) - before and time.monotonic() < end:
+        time.sleep(0.05)
+    assert set(egress_processes()) <= before
+
+
+@pytest.mark.parametrize("backend", ["native", "bwrap", "landlock"])
+def test_without_the_helper_nothing_runs(world, backend, tmp_path):
+    need(*(["bwrap"] if backend == "bwrap" else []))
+    brig = Any(world, ["--backend", backend])
+    exe = os.path.join(brig.dir, "brig")
+    shutil.copy(str(BUILD / "brig"), exe)
+    p = subprocess.run([exe, "run", "--json", *brig.backend, "--allow", "allowed.test", "--", "true"], cwd=brig.ws,
+                       env={"PATH": "/usr/bin:/bin", "HOME": brig.home}, preexec_fn=brig.enter, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.PIPE)
+    j = json.loads(p.stdout)
+    assert p.returncode == 125 and not j["ran"] and "brig-egress" in j["error"]["message"], j
+    assert "install" in j["error"]["fix"]

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!copy)
 		return 0;
 	memcpy(copy, data, size);
-	if (socks_greeting(copy, size, &used, &code) == SOCKS_OK) {
+	if (socks_greeting(copy, size, false, &used, &code) == SOCKS_OK) {
 		if (used > size)
 			abort();
 		at = used;

@@ -68,7 +68,8 @@ class Config(ctypes.Structure):
     _fields_ = [("version", U32), ("flags", U32), ("max_conns", U32), ("conns_per_s", U32),
                 ("connect_ms", U32), ("idle_ms", U32), ("head_ms", U32), ("proxy_port", U16),
                 ("pad", U16), ("id", ctypes.c_char * 64), ("proxy_host", ctypes.c_char * 256),
-                ("proxy_auth", ctypes.c_char * 128), ("dns", ctypes.c_char * 64)]
+                ("proxy_auth", ctypes.c_char * 128), ("dns", ctypes.c_char * 64),
+                ("client_auth", ctypes.c_char * 128)]
 
 
 class Allow(ctypes.Structure):
@@ -350,9 +351,9 @@ class Egress:
         self.send("START")
         self.wait_ready()
 
-    def config(self, id="01TEST", dns="", flags=0, proxy=None, proxy_auth="", **numbers):
+    def config(self, id="01TEST", dns="", flags=0, proxy=None, proxy_auth="", client_auth="", **numbers):
         c = Config(version=numbers.pop("version", 1), flags=flags, id=id.encode(),
-                   dns=dns.encode(), proxy_auth=proxy_auth.encode())
+                   dns=dns.encode(), proxy_auth=proxy_auth.encode(), client_auth=client_auth.encode())
         if proxy:
             c.proxy_host, c.proxy_port = proxy[0].encode(), proxy[1]
         for k, v in numbers.items():

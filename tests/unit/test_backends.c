@@ -206,7 +206,7 @@ static uint32_t run_filter(const struct sock_filter *v, unsigned n,
 static uint32_t verdict(int abi, bool net, int nr, uint64_t a0, uint64_t a1, uint64_t a2)
 {
 	struct sock_filter v[LANDLOCK_FILTER_MAX];
-	unsigned short n = landlock_filter(v, abi, net);
+	unsigned short n = landlock_filter(v, abi, net ? NET_HOST : NET_NONE);
 	struct seccomp_data d = { .nr = nr, .args = { a0, a1, a2 } };
 
 #if defined(__x86_64__)

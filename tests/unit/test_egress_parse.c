@@ -605,13 +605,13 @@ static void socks(void **state)
 		if (p.good && (p.is_addr != table[i].addr || !streq(p.name, table[i].name)))
 			fail_msg("%s: %s", table[i].what, p.name);
 	}
-	assert_int_equal(socks_greeting((const uint8_t *)"\5\2\1\0", 4, &used, &code), SOCKS_OK);
+	assert_int_equal(socks_greeting((const uint8_t *)"\5\2\1\0", 4, false, &used, &code), SOCKS_OK);
 	assert_int_equal(used, 4);
-	assert_int_equal(socks_greeting((const uint8_t *)"\5\1\2", 3, &used, &code), SOCKS_REFUSE);
+	assert_int_equal(socks_greeting((const uint8_t *)"\5\1\2", 3, false, &used, &code), SOCKS_REFUSE);
 	assert_int_equal(code, SOCKS_NO_METHOD);
-	assert_int_equal(socks_greeting((const uint8_t *)"\5\0", 2, &used, &code), SOCKS_REFUSE);
-	assert_int_equal(socks_greeting((const uint8_t *)"\5\2\0", 3, &used, &code), SOCKS_MORE);
-	assert_int_equal(socks_greeting((const uint8_t *)"GET", 3, &used, &code), SOCKS_INVALID);
+	assert_int_equal(socks_greeting((const uint8_t *)"\5\0", 2, false, &used, &code), SOCKS_REFUSE);
+	assert_int_equal(socks_greeting((const uint8_t *)"\5\2\0", 3, false, &used, &code), SOCKS_MORE);
+	assert_int_equal(socks_greeting((const uint8_t *)"GET", 3, false, &used, &code), SOCKS_INVALID);
 }
 
 int main(void)
