@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/json.h"
+#include "backend/backend.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "policy/envrules.h"
@@ -80,7 +81,9 @@ static void text_network(struct buf *b, const struct spec *s)
 		buf_adds(b, s->allow ? "  only:" : "  nothing: the allow-list is empty");
 		for (char **a = s->allow; a && *a; a++)
 			add_shown(b, *a);
-		buf_adds(b, "\n");
+		const struct backend *be = backend_get(s->backend);
+		buf_addf(b, "\n  %s\n", be && be->allow_list ? be->allow_list :
+				       "this backend cannot keep to an allow-list: refused");
 		return;
 	}
 	buf_addf(b, "  %s\n", s->net == NET_HOST ? "the host's own: NOT isolated" :
@@ -169,6 +172,10 @@ char *explain_for_model(const struct spec *s)
 		for (char **a = s->allow; a && *a; a++)
 			add_shown(&b, *a);
 		buf_adds(&b, s->allow ? "\n" : " nothing\n");
+		if (s->backend == BACKEND_LANDLOCK)
+			buf_adds(&b, "  Use programs that heed the proxy variables (they are "
+				     "set); names do not resolve, and servers cannot be "
+				     "started.\n");
 	} else
 		buf_addf(&b, "- There is no network: do not try to download or install "
 			     "anything%s.\n",

@@ -22,6 +22,9 @@ struct backend {
 	bool becomes_helper; /* prepare() and probe() may replace this process by a
 				helper that starts over with the same arguments */
 
+	/* How it keeps to a network allow-list, in one line; NULL: it refuses one. */
+	const char *allow_list;
+
 	/* Really tries, on this machine, what the backend needs, and leaves
 	 * nothing behind.  Returns how many entries were filled in. */
 	int (*probe)(struct probe_result out[PROBE_MAX]);

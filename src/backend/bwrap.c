@@ -246,6 +246,8 @@ const struct backend backend_bwrap = {
 	.name = "bwrap",
 	.summary = "the system's bubblewrap, with brig's plan, filter and evidence",
 	.can = CAN,
+	.allow_list = "by name, for every program, through routes made in bubblewrap's "
+		      "network namespace before the command runs",
 	.probe = bwrap_probe,
 	.prepare = prepare,
 	.run = run,

@@ -34,6 +34,10 @@
 	 LAYER_BIT(LAYER_CAPS) | LAYER_BIT(LAYER_NO_NEW_PRIVS) |             \
 	 LAYER_BIT(LAYER_SECCOMP) | LAYERS_LIMITS | LAYERS_ALLOW)
 
+#define DOCKER_ALLOW_LIST \
+	"by name, for every program, in the container's network namespace; not with " \
+	"gVisor or an engine that maps ids"
+
 /* A path inside that must be what was looked at outside. */
 struct docker_check {
 	char *path;

@@ -440,6 +440,8 @@ const struct backend backend_landlock = {
 	.name = "landlock",
 	.summary = "Landlock and seccomp without namespaces: where there are none",
 	.can = CAN,
+	.allow_list = "for programs that heed the proxy variables, which are set; nothing "
+		      "else can be reached by anybody",
 	.probe = landlock_probe,
 	.prepare = prepare,
 	.run = run,

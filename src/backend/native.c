@@ -40,6 +40,8 @@ const struct backend backend_native = {
 	.name = "native",
 	.summary = "brig's own engine: namespaces, seccomp, Landlock, control groups",
 	.can = LAYERS_BASE | LAYERS_LIMITS | LAYERS_ALLOW,
+	.allow_list = "by name, for every program, through routes of the sandbox's own "
+		      "network namespace",
 	.probe = probe_native,
 	.prepare = prepare,
 	.run = run,

@@ -35,14 +35,14 @@ struct report {
 };
 
 /* The last and strongest probe: a real sandbox, through the whole pipeline. */
-static void trial(struct report *r, const char *require)
+static struct brig_result *try_one(const struct backend *b, const char *require,
+				   const char *net, struct brig_error *err)
 {
 	static const char *const cmd[] = { "/bin/sh", "-c", ":", NULL };
 	char dir[] = "/tmp/brig-doctor-XXXXXX";
 	struct brig_spec *rq = brig_spec_new();
-	struct brig_error *err = &r->err;
+	struct brig_result *res = NULL;
 
-	r->tried = true;
 	if (rq && mkdtemp(dir)) {
 		/* As root: somebody's directory, so that the trial is about the
 		 * engine; whether root's own can be shown is a probe of its own. */
@@ -50,14 +50,53 @@ static void trial(struct report *r, const char *require)
 			err_set(err, BRIG_E_SETUP_FAILED, errno, "doctor", "%s", dir);
 		if (brig_spec_set(rq, "workspace", dir, err) == 0 &&
 		    brig_spec_set(rq, "json", "", err) == 0 &&
-		    brig_spec_set(rq, "backend", r->b->name, err) == 0 &&
+		    brig_spec_set(rq, "backend", b->name, err) == 0 &&
+		    brig_spec_set(rq, "net", net, err) == 0 &&
 		    (!require || brig_spec_set(rq, "require", require, err) == 0) &&
 		    brig_spec_set_argv(rq, cmd, err) == 0)
-			brig_run(rq, &r->trial, err);
+			brig_run(rq, &res, err);
 		rmdir(dir);
 	}
 	brig_spec_free(rq);
+	return res;
+}
+
+/* An allow-list with nothing on it: everything that one needs is made. */
+static void try_allow_list(struct report *r)
+{
+	struct brig_error err = { 0 };
+	struct probe_result *p = &r->probes[r->n];
+
+	if (r->n == PROBE_MAX)
+		return;
+	*p = (struct probe_result){ .name = "allow-list", .layers = LAYERS_ALLOW,
+				    .state = PROBE_DEGRADED };
+	r->n++;
+	if (!r->b->allow_list) {
+		snprintf(p->detail, sizeof p->detail, "refused: this backend cannot keep to one");
+		return;
+	}
+	struct brig_result *res = try_one(r->b, NULL, "allow", &err);
+	bool ran = res && res->ran && res->exit_code == 0;
+	if (ran)
+		snprintf(p->detail, sizeof p->detail, "%s", r->b->allow_list);
+	else
+		snprintf(p->detail, sizeof p->detail, "refused: %.300s", err.message);
+	snprintf(p->fix, sizeof p->fix, "%s", ran ? "" : err.fix);
+	if (ran && (res->enforced & LAYERS_ALLOW)) {
+		p->state = PROBE_OK;
+		r->enforced |= LAYERS_ALLOW;
+	}
+	brig_result_free(res);
+}
+
+static void trial(struct report *r, const char *require)
+{
+	r->tried = true;
+	r->trial = try_one(r->b, require, "none", &r->err);
 	r->enforced = r->trial ? r->trial->enforced : 0;
+	if (r->trial && r->trial->ran)
+		try_allow_list(r);
 }
 
 /* Some have no sandbox of their own to try, only what has to be there. */
@@ -78,6 +117,8 @@ static void examine(struct report *r, const char *require, unsigned required)
 			(r->required & ~r->enforced) == 0;
 		return;
 	}
+	if (!b->allow_list)
+		try_allow_list(r);
 	r->ok = (r->required & ~b->can) == 0;
 	for (int i = 0; i < r->n; i++)
 		r->ok = r->ok && r->probes[i].state != PROBE_FAILED;

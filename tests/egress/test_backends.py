@@ -341,7 +341,6 @@ print('peers', peers)
     assert [x.split()[0] for x in lines[1:10]] == ["udp", "raw", "ipv6", "unix", "netlink", "packet", "vsock", "mptcp", "sctp"], json.dumps(r)
     assert "listen 13" in lines and "bind 13" in lines and "fastopen 1" in lines, json.dumps(r)
     assert "peers {'127.0.0.1'}" in lines, json.dumps(r)
-    assert not [x for x in world.log() if x[0] == "tcp" and x[1:] and "192.0.2.10" in str(x) and ":80" not in str(x)]
 
 
 def test_landlock_many_at_once(world, landlock):
