@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -203,11 +204,11 @@ static uint32_t run_filter(const struct sock_filter *v, unsigned n,
 	return 0;
 }
 
-static uint32_t verdict(int abi, bool net, int nr, uint64_t a0, uint64_t a1, uint64_t a2)
+static uint32_t verdict_of(int abi, enum net_mode net, int nr, const uint64_t a[4])
 {
 	struct sock_filter v[LANDLOCK_FILTER_MAX];
-	unsigned short n = landlock_filter(v, abi, net ? NET_HOST : NET_NONE);
-	struct seccomp_data d = { .nr = nr, .args = { a0, a1, a2 } };
+	unsigned short n = landlock_filter(v, abi, net);
+	struct seccomp_data d = { .nr = nr, .args = { a[0], a[1], a[2], a[3] } };
 
 #if defined(__x86_64__)
 	d.arch = AUDIT_ARCH_X86_64;
@@ -216,6 +217,45 @@ static uint32_t verdict(int abi, bool net, int nr, uint64_t a0, uint64_t a1, uin
 #endif
 	assert_true(n > 0 && n <= LANDLOCK_FILTER_MAX);
 	return run_filter(v, n, &d);
+}
+
+static uint32_t verdict(int abi, bool net, int nr, uint64_t a0, uint64_t a1, uint64_t a2)
+{
+	return verdict_of(abi, net ? NET_HOST : NET_NONE, nr, (uint64_t[]){ a0, a1, a2, 0 });
+}
+
+static uint32_t proxied(int nr, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3)
+{
+	return verdict_of(7, NET_ALLOW, nr, (uint64_t[]){ a0, a1, a2, a3 });
+}
+
+/* With an allow-list: TCP of IPv4, and somebody else makes the connections. */
+static void test_filter_allow(void **state)
+{
+	const uint32_t ok = SECCOMP_RET_ALLOW;
+	const uint64_t fastopen = 0x20000000;
+
+	(void)state;
+	for (unsigned f = 0; f < 50; f++)
+		for (unsigned type = 0; type < 12; type++) {
+			bool tcp = f == AF_INET && type == SOCK_STREAM;
+			assert_int_equal(proxied(SYS_socket, f, type | SOCK_CLOEXEC, 0, 0) == ok, tcp);
+			assert_int_equal(proxied(SYS_socket, f, type, IPPROTO_TCP, 0) == ok, tcp);
+			assert_true(proxied(SYS_socket, f, type, 262 /* MPTCP */, 0) != ok);
+		}
+	assert_int_equal(proxied(SYS_connect, 3, 0, 16, 0), SECCOMP_RET_USER_NOTIF);
+	assert_true(proxied(SYS_listen, 3, 1, 0, 0) != ok);
+	assert_true(proxied(SYS_io_uring_setup, 1, 0, 0, 0) != ok);
+	assert_int_equal(proxied(SYS_sendto, 3, 0, 1, MSG_NOSIGNAL), ok);
+	assert_true(proxied(SYS_sendto, 3, 0, 1, fastopen | MSG_NOSIGNAL) != ok);
+	assert_int_equal(proxied(SYS_sendmsg, 3, 0, MSG_NOSIGNAL, 0), ok);
+	assert_true(proxied(SYS_sendmsg, 3, 0, fastopen, 0) != ok);
+	assert_true(proxied(SYS_sendmmsg, 3, 0, 1, fastopen) != ok);
+	assert_int_equal(proxied(SYS_read, 0, 0, 0, 0), ok);
+	assert_true(proxied(SYS_shmget, 1, 1, 0, 0) != ok);
+	/* and never otherwise */
+	assert_int_equal(verdict(7, false, SYS_connect, 3, 0, 16), ok);
+	assert_int_equal(verdict(7, true, SYS_connect, 3, 0, 16), ok);
 }
 
 static void test_filter(void **state)
@@ -273,6 +313,7 @@ int main(void)
 		cmocka_unit_test(test_flags),	       cmocka_unit_test(test_old_version),
 		cmocka_unit_test(test_words_stay_words), cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_features),       cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_filter_allow),
 		cmocka_unit_test(test_none_is_no_fallback),
 	};
 
