@@ -13,7 +13,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -41,13 +40,16 @@ static pid_t process_of(pid_t thread)
 /* The address that the call was given.  -errno. */
 static int read_address(const struct seccomp_notif *q, struct sockaddr_in *a)
 {
-	struct iovec here = { a, sizeof *a };
-	struct iovec there = { (void *)(uintptr_t)q->data.args[1], sizeof *a };
+	char path[32];
 
 	*a = (struct sockaddr_in){ 0 };
 	if ((uint32_t)q->data.args[2] < sizeof *a)
 		return -EINVAL;
-	ssize_t n = process_vm_readv((pid_t)q->pid, &here, 1, &there, 1, 0);
+	snprintf(path, sizeof path, "/proc/%u/mem", q->pid);
+	cleanup_close int mem = open(path, O_RDONLY | O_CLOEXEC);
+	if (mem < 0)
+		return -errno;
+	ssize_t n = pread(mem, a, sizeof *a, (off_t)q->data.args[1]);
 	if (n != (ssize_t)sizeof *a)
 		return n < 0 ? -errno : -EFAULT;
 	return a->sin_family == AF_INET ? 0 : -EAFNOSUPPORT;

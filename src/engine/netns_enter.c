@@ -169,6 +169,7 @@ int netns_enter(struct egress *e, pid_t pid, int pidfd, struct brig_error *err)
 	int fds[ALLOW_MAX_SOCKETS];
 	int n = 0, r = find_place(&p, pid, pidfd);
 
+	memset(fds, 0xff, sizeof fds); /* -1 */
 	if (r == 0)
 		r = n = send_child(&p, e, &w, fds);
 	if (r >= 0 && w.type == WIRE_FAIL) {
@@ -181,7 +182,7 @@ int netns_enter(struct egress *e, pid_t pid, int pidfd, struct brig_error *err)
 	fd_close(&p.user);
 	if (r < 0) {
 		for (int i = 0; i < n; i++)
-			close(fds[i]);
+			fd_close(&fds[i]);
 		return refused(r, &w, err);
 	}
 	return 0;
