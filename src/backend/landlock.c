@@ -44,6 +44,8 @@ struct state {
 	char **env;
 	struct sock_filter filter[LANDLOCK_FILTER_MAX];
 	unsigned short filter_len;
+	struct sock_filter joined[LANDLOCK_JOINED_MAX]; /* with the default one */
+	unsigned short joined_len;
 };
 
 static void release(void *p)
@@ -225,6 +227,10 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	if (r < 0)
 		return r;
 	st->filter_len = landlock_filter(st->filter, st->abi, s->net == NET_HOST);
+	st->joined_len = landlock_filter_join(st->joined, st->filter, st->filter_len,
+					      seccomp_default(true));
+	if (!st->joined_len)
+		return err_set(err, BRIG_E_INTERNAL, E2BIG, "prepare", "the filter");
 	return make_env(st) < 0 ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare",
 					  "environment") : 0;
 }
@@ -240,14 +246,28 @@ static int begin(void *arg)
 					  st->abi);
 }
 
+static int load_filters(const struct state *st, int *listener)
+{
+	const struct seccomp_prog own = { .insns = st->filter, .len = st->filter_len };
+	const struct seccomp_prog joined = { .insns = st->joined, .len = st->joined_len,
+					     .notify = true };
+	const struct seccomp_prog *theirs = st->spec->seccomp;
+	int r = theirs ? 0 : exec_filter(&joined, listener);
+
+	/* somebody else's supervisor is around us: see exec_filter() */
+	if (!theirs && r != -EBUSY)
+		return r;
+	r = exec_filter(&own, listener);
+	if (r == 0 && theirs) /* a caller's profile never goes below the floor */
+		r = exec_filter(seccomp_floor(), listener);
+	return r < 0 ? r : exec_filter(theirs ? theirs : seccomp_default(false), listener);
+}
+
 /* In the command's process: no allocation, no stdio. */
 static int confine(const void *arg, struct wire *ready, int *listener,
 		   const char **what, enum brig_code *code)
 {
 	const struct state *st = arg;
-	const struct seccomp_prog own = { .insns = st->filter, .len = st->filter_len };
-	const struct seccomp_prog *f = st->spec->seccomp;
-
 	*code = BRIG_E_LANDLOCK_UNAVAILABLE;
 	*what = "restricting the command";
 	int r = landlock_apply(st->ruleset);
@@ -257,11 +277,7 @@ static int confine(const void *arg, struct wire *ready, int *listener,
 	ready->canary = landlock_canary(st->scratch.fd);
 	*code = BRIG_E_SECCOMP_FAILED;
 	*what = "loading the filter";
-	r = exec_filter(&own, listener);
-	if (r == 0 && f) /* a caller's profile never goes below the floor */
-		r = exec_filter(seccomp_floor(), listener);
-	if (r == 0)
-		r = exec_filter(f ? f : seccomp_default(true), listener);
+	r = load_filters(st, listener);
 	if (r < 0)
 		return r;
 	/* proof that the filter closes the network: a call only it refuses so */
@@ -276,7 +292,7 @@ static unsigned judge(const void *arg, const struct evidence *ev,
 		      const struct wire *ready, pid_t pid, unsigned bits)
 {
 	const struct state *st = arg;
-	int filters = st->spec->seccomp ? 3 : 2;
+	int filters = st->spec->seccomp ? 3 : 1;
 
 	(void)pid;
 	/* An ordinary user cannot empty the bounding set; without new privileges
@@ -313,7 +329,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	const struct tree_job job = {
 		.spec = s, .argv = s->argv, .paths = st->plan.exec_paths, .env = st->env,
 		.sandbox = true, .wanted = watch_wanted(s), .can = CAN,
-		.begin = begin, .confine = confine, .judge = judge, .settle = settle, .arg = st,
+		.begin = begin, .drop = &st->ruleset, .confine = confine, .judge = judge, .settle = settle, .arg = st,
 		.protect = &st->plan.protect,
 	};
 

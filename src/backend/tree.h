@@ -52,6 +52,9 @@ struct tree_job {
 	/* In the keeper, before the command's process exists: makes what settle()
 	 * removes.  No allocation.  May be NULL.  -errno. */
 	int (*begin)(void *arg);
+	/* Of no use to the supervisor once the keeper has a copy: closed while it
+	 * waits anyway.  May be NULL. */
+	int *drop;
 	/* Last steps of the command's process before READY.  No allocation, no
 	 * stdio.  Fills *ready, and *listener when its filter tells of refused
 	 * calls; 0, or -errno with *what and *code. */

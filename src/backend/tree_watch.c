@@ -106,6 +106,10 @@ static void judge_and_release(struct tree *t)
 		end_tree(t);
 		return;
 	}
+	/* Held until the end: taking the mount tree apart waits for the whole
+	 * machine, and then init's end, which we wait for, need not. */
+	if (job->gate)
+		t->mntns = evidence_mntns(t->ready_pid, t->ready_pidfd);
 	const struct wire go = { .type = WIRE_GO };
 	if (send(t->ctl, &go, sizeof go, MSG_NOSIGNAL) != (ssize_t)sizeof go) {
 		fail(t, BRIG_E_SETUP_FAILED, errno, "release", "the command's process");
@@ -149,6 +153,10 @@ static void on_status(struct tree *t)
 	} else if (t->released && !t->ending) {
 		t->inner = rep.status;
 		t->inner_known = true;
+		/* Init has killed and reaped all there was.  The program around it
+		 * takes a while to end: time to look at the workspace. */
+		t->settled = true;
+		tree_settle(t, t->res);
 	}
 }
 
