@@ -11,34 +11,8 @@ import time
 
 import pytest
 
-from conftest import BRIG, IS_ROOT, survivors, wait_until
-from docker_engine import Engine, image_tar
-
-IMAGE = "brig-test:1"
-
-
-@pytest.fixture(scope="session")
-def engine(account):
-    if not IS_ROOT:
-        pytest.skip("not root: a Docker engine cannot be started")
-    path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    for program in ("dockerd", "docker", "busybox"):
-        if not shutil.which(program, path=path):
-            pytest.skip("%s is not installed on this host" % program)
-    e = Engine()
-    why = e.start()
-    if why:
-        e.stop()
-        pytest.skip(why)
-    e.docker("import", "-", IMAGE, input=image_tar())
-    yield e
-    e.stop()
-    for path in ("/tmp/brig-%d/docker" % account[0], "/tmp/brig-%d" % account[0]):
-        try:
-            os.rmdir(path)  # only when nothing is left in it
-        except OSError:
-            pass
-
+from conftest import BRIG, survivors, wait_until
+from docker_engine import IMAGE, image_tar
 
 @pytest.fixture(params=["runc", "runsc"])
 def runtime(request, engine):
