@@ -215,6 +215,11 @@ int docker_judge(const struct docker_job *j, const struct docker_parked *p,
 		wanted |= LAYER_BIT(LAYER_CPU);
 	res->enforced = holds;
 	res->missing = (wanted | s->required) & ~holds;
-	unsigned unmet = docker_required(s) & ~holds;
+	unsigned required = docker_required(s);
+	/* What this engine has not got is missing, and said; who requires it by
+	 * name is refused. */
+	if ((p->says & DOCKER_NO_CGROUPNS) && !s->require_explicit)
+		required &= ~LAYER_BIT(LAYER_CGROUP) | s->asked;
+	unsigned unmet = required & ~holds;
 	return unmet ? refuse(s, unmet, s->runtime ? s->runtime : "default", err) : 0;
 }
