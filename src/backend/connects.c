@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/seccomp.h"
 
 enum {
 	WAIT_MS = 50,     /* for one's own listener: it takes them at once or is swamped */
@@ -138,7 +139,8 @@ static int answer(struct connects *c, int listener, const struct seccomp_notif *
 	return is_tcp(fd) ? dial(fd, &a) : -EAFNOSUPPORT;
 }
 
-void connects_handle(struct connects *c, int *listener, struct brig_result *res)
+void connects_handle(struct connects *c, int *listener, uint32_t refused[DENY_MAX_CALL],
+		     struct brig_result *res)
 {
 	struct seccomp_notif q;
 
@@ -149,7 +151,12 @@ void connects_handle(struct connects *c, int *listener, struct brig_result *res)
 		return;
 	}
 	struct seccomp_notif_resp resp = { .id = q.id };
-	resp.error = q.data.nr == SYS_connect ? answer(c, *listener, &q, res) : -ENOSYS;
+	if (q.data.nr == SYS_connect) {
+		resp.error = answer(c, *listener, &q, res);
+	} else {
+		notify_count(q.data.nr, refused);
+		resp.error = -seccomp_refusal_errno(q.data.nr);
+	}
 	/* fails only when the caller is gone already */
 	(void)ioctl(*listener, SECCOMP_IOCTL_NOTIF_SEND, &resp);
 }

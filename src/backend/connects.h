@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#include "engine/notify.h"
 #include "engine/result.h"
 
 struct connects {
@@ -19,7 +20,9 @@ struct connects {
 	unsigned n_denied; /* entries of the result that are from here */
 };
 
-/* Answers one connect().  Closes the listener when nobody is left to answer. */
-void connects_handle(struct connects *c, int *listener, struct brig_result *res);
+/* Answers one connect(), or counts one refused call, as notify_handle() does.  Closes
+ * the listener when nobody is left to answer. */
+void connects_handle(struct connects *c, int *listener, uint32_t refused[DENY_MAX_CALL],
+		     struct brig_result *res);
 
 #endif

@@ -38,6 +38,10 @@
 	"by name, for every program, in the container's network namespace; not with " \
 	"gVisor or an engine that maps ids"
 
+/* Beside the LAYER_BITs an engine's read-back supports: it has no cgroup namespace
+ * to give (Podman on version 1 control groups). */
+#define DOCKER_NO_CGROUPNS (1u << 31)
+
 /* A path inside that must be what was looked at outside. */
 struct docker_check {
 	char *path;
@@ -65,7 +69,8 @@ struct docker_parked {
 	bool stream;     /* it is the engine's attach stream, not a socket */
 	pid_t pid;       /* as the engine says: its init, or what stands for it */
 	pid_t job;       /* the job, from the kernel; 0 on a stream */
-	unsigned says;   /* LAYER_BITs that the engine's read-back supports */
+	unsigned says;   /* LAYER_BITs that the engine's read-back supports, and
+			    DOCKER_NO_CGROUPNS */
 	char image[80];  /* its id, which a name may lose */
 	uint8_t key[PARK_KEY]; /* only its init and we know it */
 	struct park_report report;

@@ -316,6 +316,9 @@ bool docker_runtime_is_native(const char *name)
 					     "io.containerd.runc.v1",
 					     "io.containerd.runtime.v1.linux" };
 
+	/* Podman may name its own by a path */
+	if (name[0] == '/')
+		name = strrchr(name, '/') + 1;
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
 		if (streq(known[i], name))
 			return true;

@@ -355,12 +355,6 @@ static void settle(struct docker_run *r)
 		result_deny(res, "path", "protected paths",
 			    "a protected path was created and could not be moved aside",
 			    "look at the workspace before using it", 1);
-	/* gVisor's file server is root, whom the id map does not know */
-	if (r->spec->idmapped && r->p->stream)
-		result_deny(res, "path", r->spec->workspace.dst,
-			    "with this runtime no new file can be made in root's workspace",
-			    "no new file can be made in it with this runtime: give it to an "
-			    "ordinary user (chown)", 1);
 	if (r->status_known) {
 		res->cpu_ms = (double)r->status.cpu_us / 1e3;
 		res->max_rss_kb = r->p->stream ? 0 : r->status.max_rss_kb;

@@ -292,6 +292,9 @@ static int bring_up(struct docker_engine *e, const struct docker_recipe *r,
 		n = inspect(e, p->id, &v, err);
 	if (n >= 0)
 		n = docker_readback(v, body, &p->says, err);
+	if (n == 0 && e->podman && !(p->says & LAYER_BIT(LAYER_CGROUP)) &&
+	    streq(e->cgroups, "1"))
+		p->says |= DOCKER_NO_CGROUPNS;
 	if (n >= 0) {
 		const json_t *pid = json_object_get(json_object_get(v, "State"), "Pid");
 		json_int_t number = json_integer_value(pid);

@@ -14,6 +14,7 @@ struct docker_engine {
 	bool podman;
 	bool remapped; /* ids inside are not the same outside */
 	char runtime[64]; /* the default one */
+	char cgroups[8];  /* the version of control groups it uses */
 };
 
 /*

@@ -216,7 +216,12 @@ int docker_judge(const struct docker_job *j, const struct docker_parked *p,
 		wanted |= LAYERS_ALLOW;
 	res->enforced = holds;
 	res->missing = (wanted | s->required) & ~holds;
+	unsigned required = docker_required(s);
+	/* What this engine has not got is missing, and said; who requires it by
+	 * name is refused. */
+	if ((p->says & DOCKER_NO_CGROUPNS) && !s->require_explicit)
+		required &= ~LAYER_BIT(LAYER_CGROUP) | s->asked;
 	/* the names come with the sockets, which are made next or nothing runs */
-	unsigned unmet = docker_required(s) & ~holds & ~(s->net == NET_ALLOW ? LAYERS_ALLOW : 0);
+	unsigned unmet = required & ~holds & ~(s->net == NET_ALLOW ? LAYERS_ALLOW : 0);
 	return unmet ? refuse(s, unmet, s->runtime ? s->runtime : "default", err) : 0;
 }

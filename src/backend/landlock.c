@@ -48,6 +48,8 @@ struct state {
 	unsigned short filter_len;
 	struct egress egress; /* with an allow-list */
 	struct connects connects;
+	struct sock_filter joined[LANDLOCK_JOINED_MAX]; /* with the default one */
+	unsigned short joined_len;
 };
 
 static void release(void *p)
@@ -286,6 +288,10 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	if (r < 0)
 		return r;
 	st->filter_len = landlock_filter(st->filter, st->abi, s->net);
+	st->joined_len = landlock_filter_join(st->joined, st->filter, st->filter_len,
+					      seccomp_default(true));
+	if (!st->joined_len)
+		return err_set(err, BRIG_E_INTERNAL, E2BIG, "prepare", "the filter");
 	return make_env(st) < 0 ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare",
 					  "environment") : 0;
 }
@@ -312,23 +318,27 @@ static bool ports_are_held(void)
 	       errno == EACCES;
 }
 
-/* With an allow-list our own filter has the listener, of which there can be one: it
- * asks about connections, and the default filter does not tell of refusals. */
+/* With an allow-list our own part asks about connections: then there has to be a
+ * listener, and it has to be ours. */
 static int load_filters(const struct state *st, int *listener)
 {
 	const bool ask = st->spec->net == NET_ALLOW;
 	const struct seccomp_prog own = { .insns = st->filter, .len = st->filter_len,
 					  .notify = ask };
-	const struct seccomp_prog *f = st->spec->seccomp;
-	int asks = -1;
+	const struct seccomp_prog joined = { .insns = st->joined, .len = st->joined_len,
+					     .notify = true };
+	const struct seccomp_prog *theirs = st->spec->seccomp;
+	int asks = -1, r = theirs ? 0 : exec_filter(&joined, listener);
 
-	int r = exec_filter(&own, &asks);
-	if (r == 0 && f) /* a caller's profile never goes below the floor */
+	/* somebody else's supervisor is around us: see exec_filter() */
+	if (!theirs && (r != -EBUSY || ask))
+		return r;
+	r = exec_filter(&own, &asks);
+	if (r == 0 && theirs) /* a caller's profile never goes below the floor */
 		r = exec_filter(seccomp_floor(), listener);
 	if (r == 0)
-		r = exec_filter(f ? f : seccomp_default(!ask), listener);
-	if (ask)
-		*listener = asks;
+		r = exec_filter(theirs ? theirs : seccomp_default(false), listener);
+	*listener = asks;
 	return r;
 }
 
@@ -337,7 +347,6 @@ static int confine(const void *arg, struct wire *ready, int *listener,
 		   const char **what, enum brig_code *code)
 {
 	const struct state *st = arg;
-
 	*code = BRIG_E_LANDLOCK_UNAVAILABLE;
 	*what = "restricting the command";
 	int r = landlock_apply(st->ruleset);
@@ -365,7 +374,7 @@ static unsigned judge(const void *arg, const struct evidence *ev,
 		      const struct wire *ready, pid_t pid, unsigned bits)
 {
 	const struct state *st = arg;
-	int filters = st->spec->seccomp ? 3 : 2;
+	int filters = st->spec->seccomp ? 3 : 1;
 
 	(void)pid;
 	/* An ordinary user cannot empty the bounding set; without new privileges
@@ -396,11 +405,12 @@ static void settle(void *arg, struct brig_result *res)
 			    "the private directory could not be removed", "remove it", 1);
 }
 
-static void notified(void *arg, int *listener, struct brig_result *res)
+static void notified(void *arg, int *listener, uint32_t refused[DENY_MAX_CALL],
+		     struct brig_result *res)
 {
 	struct state *st = arg;
 
-	connects_handle(&st->connects, listener, res);
+	connects_handle(&st->connects, listener, refused, res);
 }
 
 static void run(const struct spec *s, void *state, struct brig_result *res)
@@ -409,7 +419,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	const struct tree_job job = {
 		.spec = s, .argv = s->argv, .paths = st->plan.exec_paths, .env = st->env,
 		.sandbox = true, .wanted = watch_wanted(s), .can = CAN,
-		.begin = begin, .confine = confine, .judge = judge, .settle = settle, .arg = st,
+		.begin = begin, .drop = &st->ruleset, .confine = confine, .judge = judge, .settle = settle, .arg = st,
 		.protect = &st->plan.protect,
 		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 		.notified = s->net == NET_ALLOW ? notified : NULL,

@@ -7,6 +7,7 @@
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -169,4 +170,21 @@ unsigned short landlock_filter(struct sock_filter insns[LANDLOCK_FILTER_MAX], in
 		truncation(&p);
 	ALLOW(&p);
 	return p.n;
+}
+
+unsigned short landlock_filter_join(struct sock_filter out[LANDLOCK_JOINED_MAX],
+				    const struct sock_filter *first, unsigned short n,
+				    const struct seccomp_prog *second)
+{
+	if (n > LANDLOCK_FILTER_MAX || second->len > LANDLOCK_JOINED_MAX - LANDLOCK_FILTER_MAX)
+		return 0;
+	for (unsigned short i = 0; i < n; i++) {
+		bool allows = first[i].code == (BPF_RET | BPF_K) &&
+			      first[i].k == SECCOMP_RET_ALLOW;
+		/* the second begins by loading what it looks at */
+		out[i] = allows ? (struct sock_filter){ BPF_JMP | BPF_JA, 0, 0, n - i - 1u } :
+				  first[i];
+	}
+	memcpy(out + n, second->insns, second->len * sizeof *out);
+	return (unsigned short)(n + second->len);
 }

@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/exec.h"
 #include "engine/run.h"
@@ -267,6 +268,8 @@ static int start(struct tree *t, struct brig_error *err)
 			       "a descriptor of the keeper");
 	t->res->evidence.nested = t->job->spec->nested;
 	evidence_read_own(&t->res->evidence);
+	if (t->job->drop)
+		fd_close(t->job->drop);
 	return 0;
 }
 
@@ -325,7 +328,10 @@ static void finish(struct tree *t)
 	t->t_end = now_ns();
 	if (t->job->egress)
 		egress_end(t->job->egress, res);
-	tree_settle(t, res);
+	/* No process refers to it any more. */
+	collect_later(&t->mntns);
+	if (!t->settled)
+		tree_settle(t, res);
 	if (t->released) {
 		watch_account(&t->cg, res);
 		notify_report(t->refused, res);
@@ -371,7 +377,7 @@ void tree_run(const struct tree_job *job, struct brig_result *res)
 		.death_read = -1, .death_write = -1, .stdio = { -1, -1, -1 },
 		.term = { .pty = -1, .pty_slave = -1 }, .keeper = -1,
 		.keeper_pidfd = -1,
-		.ready_pid = -1, .ready_pidfd = -1, .listener = -1, .sig = SIGNALS_NONE, .old_subreaper = -1,
+		.ready_pid = -1, .ready_pidfd = -1, .listener = -1, .mntns = -1, .sig = SIGNALS_NONE, .old_subreaper = -1,
 	};
 	t->t_start = now_ns();
 	reap_leaving();

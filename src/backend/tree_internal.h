@@ -46,6 +46,7 @@ struct tree {
 	int keeper_pidfd;
 	pid_t ready_pid; /* the process that said READY, and its descriptor */
 	int ready_pidfd;
+	int mntns;    /* of a sandbox program's making, once released */
 	int listener; /* of the filter's refusals; -1 without */
 	uint32_t refused[DENY_MAX_CALL];
 	struct signals sig;

@@ -115,6 +115,10 @@ static void judge_and_release(struct tree *t)
 		end_tree(t);
 		return;
 	}
+	/* Held until the end: taking the mount tree apart waits for the whole
+	 * machine, and then init's end, which we wait for, need not. */
+	if (job->gate)
+		t->mntns = evidence_mntns(t->ready_pid, t->ready_pidfd);
 	const struct wire go = { .type = WIRE_GO };
 	if (send(t->ctl, &go, sizeof go, MSG_NOSIGNAL) != (ssize_t)sizeof go) {
 		fail(t, BRIG_E_SETUP_FAILED, errno, "release", "the command's process");
@@ -158,6 +162,10 @@ static void on_status(struct tree *t)
 	} else if (t->released && !t->ending) {
 		t->inner = rep.status;
 		t->inner_known = true;
+		/* Init has killed and reaped all there was.  The program around it
+		 * takes a while to end: time to look at the workspace. */
+		t->settled = true;
+		tree_settle(t, t->res);
 	}
 }
 
@@ -353,7 +361,7 @@ static void dispatch(struct tree *t, const struct pollfd *p)
 	if (p[P_SIG].revents)
 		on_signal(t);
 	if ((p[P_NOTIFY].revents & POLLIN) && t->job->notified)
-		t->job->notified(t->job->arg, &t->listener, t->res);
+		t->job->notified(t->job->arg, &t->listener, t->refused, t->res);
 	else if (p[P_NOTIFY].revents & POLLIN)
 		notify_handle(&t->listener, t->refused);
 	else if (p[P_NOTIFY].revents)

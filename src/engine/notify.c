@@ -29,8 +29,7 @@ void notify_handle(int *listener, uint32_t refused[DENY_MAX_CALL])
 		return;
 	}
 	int nr = req.data.nr;
-	if (nr >= 0 && nr < DENY_MAX_CALL)
-		refused[nr]++;
+	notify_count(nr, refused);
 	struct seccomp_notif_resp resp = {
 		.id = req.id,
 		.error = -seccomp_refusal_errno(nr),

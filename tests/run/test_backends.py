@@ -572,6 +572,45 @@ def test_wrapper_refusals(user):
         assert user.run("true", opts=[*OPTS["wrapper"], *o]).code == 125
 
 
+# nsjail is in no Debian release, so that this is a stand-in: it knows the options that the template
+# uses as nsjail's own help describes them, refuses all others, and executes without a search along PATH.
+FAKE_NSJAIL = """#!/usr/bin/python3
+import getopt, json, os, sys
+opts, rest = getopt.getopt(sys.argv[1:], "M:QT:B:R:c:D:t:eN", ["mode=", "really_quiet", "keep_env", "time_limit=",
+    "disable_rlimits", "chroot=", "tmpfsmount=", "bindmount=", "bindmount_ro=", "cwd=", "disable_clone_newnet"])
+here = sys.argv.index("--")
+assert rest == sys.argv[here + 1:] and rest[0].startswith("/"), rest
+json.dump(opts, open(%r, "w"))
+d = dict(opts)
+if "--keep_env" not in d: os.environ.clear()
+os.chdir(d["--cwd"])
+os.execv(rest[0], rest)
+"""
+
+
+def test_wrapper_nsjail_template(user):
+    told = user.base / "told.json"
+    user.write(user.base / "bin/nsjail", FAKE_NSJAIL % str(told), 0o755)
+    user.mkdir(user.ws / "sub")
+    path = ["--env", "PATH=%s/bin:/usr/bin:/bin" % user.base, "--env", "KEPT=yes"]
+    opts = ["--backend", "wrapper", "--wrapper", "nsjail", *path, "--cwd", "sub"]
+    r = user.run("printf", "%s\n", ODD, "", "x\ny", opts=opts)
+    bare = user.host("printf", "%s\n", ODD, "", "x\ny").stdout
+    assert r.code == 0 and r.json["stdout"].encode() == bare
+    given = json.loads(told.read_text())
+    where = str(user.ws / "sub")
+    assert given == [["-M", "o"], ["-Q", ""], ["--keep_env", ""], ["--time_limit", "0"], ["--disable_rlimits", ""],
+                     ["--chroot", "/"], ["-T", "/tmp"], ["-B", where], ["--cwd", where]]
+    # without the network only when nobody asked for it, and the environment is the command's
+    r = user.sh("pwd; echo $KEPT; exit 5", [*opts, "--net", "host"])
+    assert (r.code, r.json["stdout"]) == (5, "%s\nyes\n" % where)
+    assert ["--disable_clone_newnet", ""] in json.loads(told.read_text())
+    # what nsjail would take for two names is refused
+    user.mkdir(user.ws / "a:b")
+    r = user.run(*user.ran_marker(), opts=[*opts[:-1], "a:b"])
+    assert r.code == 125 and r.json["error"]["code"] == "BAD_WORKSPACE" and not user.marker.exists()
+
+
 def test_wrapper_hostile_directory_name(user):
     d = user.mkdir(user.ws / "$(touch pwned) `id` 'q")
     r = user.sh("pwd", ["--backend", "wrapper", "--wrapper", "env -C {cwd} {command}", "--cwd", d.name])

@@ -188,6 +188,9 @@ static uint32_t run_filter(const struct sock_filter *v, unsigned n,
 		case BPF_ALU | BPF_AND | BPF_K:
 			a &= i->k;
 			break;
+		case BPF_JMP | BPF_JA:
+			pc += i->k;
+			break;
 		case BPF_JMP | BPF_JEQ | BPF_K:
 			pc += a == i->k ? i->jt : i->jf;
 			break;
@@ -291,6 +294,43 @@ static void test_filter(void **state)
 #endif
 }
 
+/* Joined: refused by the first as it refuses, else as the second says. */
+static void test_joined_filters(void **state)
+{
+	static const struct sock_filter says[] = {
+		{ BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr) },
+		{ BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_mount },
+		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_USER_NOTIF },
+		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW },
+	};
+	const struct seccomp_prog second = { .insns = says, .len = ARRAY_LEN(says) };
+	static struct sock_filter v[LANDLOCK_JOINED_MAX];
+
+	(void)state;
+	for (int abi = 1; abi < 8; abi++)
+		for (int host = 0; host < 2; host++) {
+			struct sock_filter own[LANDLOCK_FILTER_MAX];
+			unsigned short n = landlock_filter(own, abi, host);
+			unsigned short both = landlock_filter_join(v, own, n, &second);
+			assert_int_equal(both, n + 4);
+			for (int nr = 0; nr < 460; nr++)
+				for (uint64_t arg = 0; arg < 4; arg++) {
+					struct seccomp_data d = { .nr = nr, .args = { arg, arg, arg } };
+#if defined(__x86_64__)
+					d.arch = AUDIT_ARCH_X86_64;
+#else
+					d.arch = AUDIT_ARCH_AARCH64;
+#endif
+					uint32_t one = run_filter(own, n, &d);
+					if (one == SECCOMP_RET_ALLOW)
+						one = run_filter(says, ARRAY_LEN(says), &d);
+					assert_int_equal(run_filter(v, both, &d), one);
+				}
+		}
+	const struct seccomp_prog huge = { .insns = says, .len = 2000 };
+	assert_int_equal(landlock_filter_join(v, says, 4, &huge), 0);
+}
+
 static void test_none_is_no_fallback(void **state)
 {
 	static const char *const no[] = { "backend", "seatbelt", NULL };
@@ -314,6 +354,7 @@ int main(void)
 		cmocka_unit_test(test_words_stay_words), cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_features),       cmocka_unit_test(test_filter),
 		cmocka_unit_test(test_filter_allow),
+		cmocka_unit_test(test_joined_filters),
 		cmocka_unit_test(test_none_is_no_fallback),
 	};
 
