@@ -40,6 +40,7 @@ const struct backend backend_native = {
 	.name = "native",
 	.summary = "brig's own engine: namespaces, seccomp, Landlock, control groups",
 	.can = LAYERS_BASE | LAYERS_LIMITS,
+	.learns = true,
 	.probe = probe_native,
 	.prepare = prepare,
 	.run = run,

@@ -90,6 +90,7 @@ struct conn {
 	enum check check;
 	bool asked_twice; /* SOCKS: the greeting is done */
 	bool listed;      /* the target is an address of the list: any SNI or Host */
+	bool told;        /* brig was asked who it is */
 	bool hurry;       /* a server may speak first: do not wait for the client */
 	struct side client, up;
 	struct flow flow[2];
