@@ -81,6 +81,8 @@ static void put_who(struct json *j, const struct eg_who *who)
 	}
 	if (who->holders > 1) /* then it is not known which of them it was */
 		put_number(j, "holders", who->holders);
+	if (who->unseen) /* nor whether one of these had it too */
+		put_number(j, "unseen", who->unseen);
 }
 
 /* One line, one write: lines of several sandboxes in one file stay whole. */

@@ -285,6 +285,13 @@ void conn_new(struct egress *eg, enum eg_via via, int fd, const struct eaddr *pe
 		on_ask(c);
 		return;
 	}
+	/* Inside, loopback is the sandbox's own.  It comes here only because our
+	 * listeners are at every address; it does not mean the host's. */
+	if (addr_classify(dst, NULL) == ADDR_LOOPBACK) {
+		addr_format(dst, c->ev.name);
+		conn_end(c, EG_R_ADDRESS, 0);
+		return;
+	}
 	if (!names_is_synthetic(dst, &number)) {
 		conn_aim(c, NULL, dst, port);
 		return;

@@ -144,7 +144,7 @@ static void connected(struct dial *d)
 			send_connect(d);
 		return;
 	}
-	if (!d->listed && reached_ourselves(d->src.fd) &&
+	if (reached_ourselves(d->src.fd) &&
 	    !listed_exactly(d->up, &d->addrs[d->at - 1], d->port)) {
 		finish(d, -1, EG_R_OWN, 0);
 		return;
@@ -298,7 +298,6 @@ void dial_start(struct dial *d, struct upstream *u, const char *name,
 	d->head = NULL;
 	d->head_len = 0;
 	d->active = true;
-	d->listed = false;
 	d->name = name;
 	d->target_port = port;
 	d->port = port;
@@ -310,7 +309,12 @@ void dial_start(struct dial *d, struct upstream *u, const char *name,
 		name = u->proxy_host;
 	}
 	if (addr) {
-		d->listed = true; /* on the list as it is */
+		/* on the list as it is; but a network does not mean our own address */
+		enum eg_reason bad = d->proxied ? EG_R_NONE : judge(u, addr, port);
+		if (bad) {
+			finish(d, -1, bad, 0);
+			return;
+		}
 		d->addrs[d->n++] = *addr;
 		next_address(d);
 		return;

@@ -32,7 +32,7 @@ struct dial {
 	int errnum;
 	uint16_t port;        /* to connect to: the proxy's, if there is one */
 	uint16_t target_port;
-	bool active, listed;
+	bool active;
 	bool proxied;         /* through the operator's proxy */
 	bool waits;           /* the loop knows the socket */
 	const char *name;     /* the target, as in a CONNECT request; the owner's */

@@ -192,6 +192,8 @@ struct eg_who {
 	uint64_t serial;
 	uint32_t pid;     /* inside the sandbox; 0: not known */
 	uint32_t holders; /* processes that hold the socket; pid is set if it is one */
+	uint32_t unseen;  /* processes that hide their descriptors */
+	uint32_t pad;
 	char comm[16];
 	char command[EG_COMMAND_LEN]; /* its arguments, cut if they are long */
 };

@@ -334,6 +334,13 @@ static void deny(struct egress *e, const struct eg_event *ev, struct brig_result
 			res->denied[i].count += ev->count;
 			return;
 		}
+	if (ev->reason == EG_R_ADDRESS && ev->via == EG_VIA_DIRECT &&
+	    (strncmp(name, "127.", 4) == 0 || streq(name, "::1"))) {
+		result_deny(res, "net", target, "the sandbox's own loopback",
+			    "nothing inside listens there; the host's loopback is another one: "
+			    "see docs/egress.md", ev->count);
+		return;
+	}
 	switch (ev->reason) {
 	case EG_R_NAME:
 	case EG_R_PORT:
@@ -368,6 +375,7 @@ static void tell_who(struct egress *e)
 		m.who.serial = e->opened[i].event.serial;
 		m.who.pid = ask[i].pid;
 		m.who.holders = ask[i].holders;
+		m.who.unseen = ask[i].unseen;
 		if (ask[i].pid) {
 			memcpy(m.who.comm, ask[i].comm, sizeof m.who.comm);
 			memcpy(m.who.command, ask[i].command, sizeof m.who.command);

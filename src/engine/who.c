@@ -160,7 +160,8 @@ static bool look_at(int proc, const char *pid, struct who_ask *ask, unsigned n,
 	unsigned count = 0;
 
 	if (fds < 0 && errno == EACCES)
-		return false; /* it may be one of the holders */
+		for (unsigned i = 0; i < n; i++)
+			ask[i].unseen++; /* it may be one of the holders */
 	if (!d && fds >= 0)
 		close(fds);
 	while (d && (e = readdir(d))) {
@@ -196,7 +197,8 @@ static bool look_at_all(int proc, struct who_ask *ask, unsigned n)
 	if (!d && again >= 0)
 		close(again);
 	while (whole && (e = readdir(d)))
-		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
+		/* pid 1 is brig's own, and has no socket */
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && !streq(e->d_name, "1"))
 			whole = look_at(proc, e->d_name, ask, n, until) && now_ns() < until;
 	if (d)
 		closedir(d);
@@ -212,7 +214,7 @@ void who_find(struct who *w, struct who_ask *ask, unsigned n)
 		n = WHO_BATCH;
 	for (unsigned i = 0; i < n; i++) {
 		ask[i].inode = 0;
-		ask[i].pid = ask[i].holders = 0;
+		ask[i].pid = ask[i].holders = ask[i].unseen = 0;
 	}
 	if (w->diag < 0 || w->init <= 0 || !may_look(w) || !open_proc(w))
 		return;
@@ -226,6 +228,6 @@ void who_find(struct who *w, struct who_ask *ask, unsigned n)
 	/* not all were seen: a second holder may be among the others */
 	if (any && !look_at_all(w->proc, ask, n))
 		for (unsigned i = 0; i < n; i++)
-			ask[i].pid = ask[i].holders = 0;
+			ask[i].pid = ask[i].holders = ask[i].unseen = 0;
 	spend(w, start);
 }

@@ -29,6 +29,7 @@ struct who_ask {
 	/* the answer */
 	uint64_t inode;
 	uint32_t holders;
+	uint32_t unseen;     /* processes that could not be looked at */
 	uint32_t pid;        /* inside the sandbox; 0: not known */
 	char comm[WHO_COMM]; /* printable ASCII, both */
 	char command[WHO_COMMAND];

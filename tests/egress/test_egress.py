@@ -319,8 +319,8 @@ def test_who_is_in_the_line(world, sandbox):
     last = audit_of(s, 4)[-1]
     assert last["holders"] == 3 and "pid" not in last and "command" not in last
     # an answer that nobody asked for, and one for a connection that is long over
-    s.eg.send("WHO", who=lab.Who(4711, 1, 1, b"x", b"x"))
-    s.eg.send("WHO", who=lab.Who(1, 1, 1, b"x", b"x"))
+    s.eg.send("WHO", who=lab.who_of(4711, 1, 1, b"x", b"x"))
+    s.eg.send("WHO", who=lab.who_of(1, 1, 1, b"x", b"x"))
     assert b"hello" in s.say("allowed.test", 80, get)
 
 
@@ -332,7 +332,7 @@ def test_nonsense_after_the_start_is_the_end(world, sandbox, bad):
     elif bad == "size":
         s.eg.send("WHO", size=12)
     else:
-        s.eg.send("WHO", who=lab.Who(1, 1, 1, b"a\x1b[2J", b"x"))
+        s.eg.send("WHO", who=lab.who_of(1, 1, 1, b"a\x1b[2J", b"x"))
     assert s.eg.wait(2) == 256
     s.closed = True
     s.eg.status = 0

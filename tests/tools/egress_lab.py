@@ -91,8 +91,12 @@ class Event(ctypes.Structure):
 
 
 class Who(ctypes.Structure):
-    _fields_ = [("serial", U64), ("pid", U32), ("holders", U32), ("comm", ctypes.c_char * 16),
+    _fields_ = [("serial", U64), ("pid", U32), ("holders", U32), ("unseen", U32), ("pad", U32), ("comm", ctypes.c_char * 16),
                 ("command", ctypes.c_char * 256)]
+
+
+def who_of(serial, pid, holders, comm, command):
+    return Who(serial, pid, holders, 0, 0, comm, command)
 
 
 class Fatal(ctypes.Structure):
@@ -434,7 +438,7 @@ class Egress:
                      ended=REASONS[e.ended] if e.ended else "", via=VIAS[e.via], name=e.name.decode(), sni=e.sni.decode())
             (self.events_seen if m.type == T["EVENT"] else self.opened).append(d)
             if m.type == T["OPEN"] and self.who:
-                self.send("WHO", who=Who(e.serial, *self.who(d)))
+                self.send("WHO", who=who_of(e.serial, *self.who(d)))
 
     def events(self, want=1, seconds=3.0, **match):
         """Events with these values, waited for."""
