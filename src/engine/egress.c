@@ -287,6 +287,24 @@ static void drop_sockets(struct egress *e)
 	e->net.n = 0;
 }
 
+static void stop(struct egress *e)
+{
+	fd_close(&e->sock); /* it ends by this */
+	if (e->pid <= 0)
+		return;
+	for (int i = 0; i < 50; i++) {
+		if (waitpid(e->pid, NULL, WNOHANG) != 0) {
+			e->pid = -1;
+			return;
+		}
+		poll(NULL, 0, i < 10 ? 1 : 10);
+	}
+	kill(e->pid, SIGKILL);
+	while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	e->pid = -1;
+}
+
 static int start(struct egress *e, struct brig_error *err)
 {
 	int sv[2];
@@ -309,6 +327,7 @@ static int start(struct egress *e, struct brig_error *err)
 	drop_sockets(e);
 	if (r == 0)
 		return 0;
+	stop(e); /* it may hold some of them, and would keep programs waiting */
 	err_set(err, BRIG_E_SETUP_FAILED, -r, "egress",
 		"the process that relays the allow-list's connections");
 	err_fix(err, r == -ENOENT ? "install brig-egress beside brig or in "
@@ -441,24 +460,6 @@ gone:
 	err_set(err, BRIG_E_SETUP_FAILED, EPIPE, "egress", "the egress process ended");
 	err_fix(err, "run it again; if it happens twice, report it");
 	return -EPIPE;
-}
-
-static void stop(struct egress *e)
-{
-	fd_close(&e->sock); /* it ends by this */
-	if (e->pid <= 0)
-		return;
-	for (int i = 0; i < 50; i++) {
-		if (waitpid(e->pid, NULL, WNOHANG) != 0) {
-			e->pid = -1;
-			return;
-		}
-		poll(NULL, 0, i < 10 ? 1 : 10);
-	}
-	kill(e->pid, SIGKILL);
-	while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	e->pid = -1;
 }
 
 int egress_handle(struct egress *e, struct brig_result *res, struct brig_error *err)
