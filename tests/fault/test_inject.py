@@ -57,13 +57,10 @@ class Injected:
 
 def one(inject, w, name, fault, extra, text=SCENE):
     scene = Scene(w, name, extra, text)
-    t0 = time.monotonic()
     report = scene.dir / "report"
     prefix = [inject, "-o", report, "-t", HANG, *(["-f", ":".join(fault)] if fault else ["-l"]), "--"]
     outcome = run_scene(scene, prefix, timeout=HANG + 20)
     lines = report.read_text().splitlines()
-    if time.monotonic() - t0 > 2:
-        print("SLOW", fault, time.monotonic() - t0, outcome)
     if not os.environ.get("BRIG_KEEP"):
         scene.clear()
     return lines if fault is None else Injected(fault, outcome, lines), outcome
