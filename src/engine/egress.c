@@ -23,6 +23,7 @@
 #include "egress/allow.h"
 #include "engine/audit.h"
 #include "engine/egress_internal.h"
+#include "engine/run_internal.h"
 
 enum {
 	QUIET_MS = 10,  /* this long without a word at the end: it has no more */
@@ -485,14 +486,14 @@ void egress_end(struct egress *e, struct brig_result *res)
 
 	/* Its connections end with the processes that made them, and it has
 	 * something to say about each. */
-	for (int spent = 0; e->sock >= 0 && spent < END_MS;) {
+	uint64_t until = now_ns() + END_MS * 1000000ull;
+	while (e->sock >= 0 && now_ns() < until) {
 		struct pollfd p = { .fd = e->sock, .events = POLLIN };
 		if (poll(&p, 1, QUIET_MS) <= 0)
 			break;
 		if (listen_once(e, res, &ignored) < 0)
 			break;
 		e->n_opened = 0; /* nobody is left to be found */
-		spent++;
 	}
 	stop(e);
 	drop_sockets(e);
