@@ -212,6 +212,14 @@ static void json_network(struct json *j, const struct spec *s)
 	jw_string(j, modes[s->net]);
 	jw_key(j, "allow");
 	json_strings(j, s->allow);
+	if (s->learn) {
+		jw_key(j, "learn");
+		jw_bool(j, true);
+	}
+	if (s->proxy_env) {
+		jw_key(j, "proxy_env");
+		jw_bool(j, true);
+	}
 	jw_key(j, "loopback");
 	jw_bool(j, s->loopback);
 	if (s->net == NET_ALLOW) {

@@ -78,6 +78,8 @@ static void text_env(struct buf *b, const struct spec *s)
 static void text_network(struct buf *b, const struct spec *s)
 {
 	if (s->net == NET_ALLOW) {
+		if (s->learn)
+			buf_adds(b, "  learning: EVERY public host name\n");
 		buf_adds(b, s->allow ? "  only:" : "  nothing: the allow-list is empty");
 		for (char **a = s->allow; a && *a; a++)
 			add_shown(b, *a);
@@ -167,6 +169,8 @@ char *explain_for_model(const struct spec *s)
 	}
 	if (s->net == NET_HOST) {
 		buf_adds(&b, "- The network is available.\n");
+	} else if (s->net == NET_ALLOW && s->learn) {
+		buf_adds(&b, "- Every public host name can be reached by TCP.\n");
 	} else if (s->net == NET_ALLOW) {
 		buf_adds(&b, "- Of the network only this can be reached:");
 		for (char **a = s->allow; a && *a; a++)

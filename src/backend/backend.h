@@ -19,6 +19,8 @@ struct backend {
 	bool images;         /* it starts from an image: capabilities and a writable
 				root can be had */
 
+	bool learns;         /* --learn and --proxy-env work with it */
+
 	bool becomes_helper; /* prepare() and probe() may replace this process by a
 				helper that starts over with the same arguments */
 

@@ -42,6 +42,7 @@ const struct backend backend_native = {
 	.can = LAYERS_BASE | LAYERS_LIMITS | LAYERS_ALLOW,
 	.allow_list = "by name, for every program, through routes of the sandbox's own "
 		      "network namespace",
+	.learns = true,
 	.probe = probe_native,
 	.prepare = prepare,
 	.run = run,

@@ -128,8 +128,6 @@ static void listener_ready(struct source *s, uint32_t events)
 		addr_from_sock(&ss, &peer, &peer_port);
 		if (eg->conns >= eg->config.max_conns)
 			refuse(eg, via, fd, EG_R_LIMIT, &peer, peer_port, l->port);
-		else if (via != EG_VIA_DIRECT)
-			conn_new(eg, via, fd, &peer, peer_port, &dst, 0);
 		else if (destination(fd, roles[l->role].original, peer.family, &dst, &port))
 			conn_new(eg, via, fd, &peer, peer_port, &dst, port);
 		else

@@ -92,6 +92,7 @@ struct conn {
 	bool asked_twice; /* SOCKS: the greeting is done */
 	bool proven;      /* a client of a proxy had the password, or needs none */
 	bool listed;      /* the target is an address of the list: any SNI or Host */
+	bool told;        /* brig was asked who it is */
 	bool hurry;       /* a server may speak first: do not wait for the client */
 	struct side client, up;
 	struct flow flow[2];

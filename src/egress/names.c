@@ -22,6 +22,7 @@ struct slot {
 struct names {
 	struct allow_entry *entries;
 	size_t n;
+	bool learn;
 	uint32_t next;
 	unsigned used;
 	struct slot *by_name[BUCKETS], *by_number[BUCKETS];
@@ -71,6 +72,11 @@ int names_add(struct names *n, const char *entry, char *why, size_t cap)
 	n->entries = more;
 	n->entries[n->n++] = e;
 	return 0;
+}
+
+void names_learn(struct names *n)
+{
+	n->learn = true;
 }
 
 static bool is_digit(char c)
@@ -154,6 +160,9 @@ bool names_allow(const struct names *n, const char *name, uint16_t port)
 {
 	size_t len = strlen(name);
 
+	/* one without a dot is not a name of the public network */
+	if (n->learn && strchr(name, '.'))
+		return true;
 	for (size_t i = 0; i < n->n; i++)
 		if (has_port(&n->entries[i], port) && matches(&n->entries[i], name, len))
 			return true;

@@ -31,6 +31,9 @@ void names_free(struct names *n);
  * -E2BIG or -ENOMEM. */
 int names_add(struct names *n, const char *entry, char *why, size_t cap);
 
+/* From now on every name with a dot in it is on the list, with every port. */
+void names_learn(struct names *n);
+
 /*
  * Brings a name as it was sent into the one form that is compared: lower case,
  * letters, digits, hyphens and underscores in labels of 1 to 63, without a dot

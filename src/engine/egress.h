@@ -12,6 +12,17 @@
 #include "engine/netns_allow.h"
 #include "engine/result.h"
 #include "engine/spec.h"
+#include "engine/who.h"
+
+struct eg_msg;
+
+/* The operator's proxy; port 0: none. */
+struct egress_proxy {
+	uint16_t port;
+	char host[256];
+	char auth[128];  /* "user:password" or "" */
+	char **direct;   /* the items of NO_PROXY */
+};
 
 struct egress {
 	const struct spec *spec;
@@ -21,9 +32,15 @@ struct egress {
 	pid_t pid;            /* -1: not running */
 	uint64_t lost;        /* events that could not be kept */
 	char password[48];    /* ALLOW_PROXY: "name:password" of the proxies' clients */
+	struct egress_proxy proxy;
+	pid_t init;           /* pid 1 of the sandbox as seen here; 0: the processes
+				 behind connections are not looked for */
+	struct who who;
+	struct eg_msg *opened; /* connections to find the process of */
+	unsigned n_opened;
 };
 
-/* Which ports the sandbox needs.  -errno with err when an entry is no use. */
+/* Which ports and routes the sandbox needs.  -errno with err when an entry is no use. */
 int egress_init(struct egress *e, const struct spec *s, struct brig_error *err);
 /* The sockets that the form of e->net asks for, in the order in which they are
  * adopted: role, and port where the policy gives it.  How many. */

@@ -105,15 +105,18 @@ void netns_hand_over(const struct launch *l)
 {
 	const struct allow_net *a = l->allow;
 	const struct wire w = { .type = WIRE_NET };
-	int fds[ALLOW_MAX_SOCKETS];
+	int fds[ALLOW_MAX_SOCKETS + 1];
+	unsigned n = a->n;
 
 	for (unsigned i = 0; i < a->n; i++)
 		fds[i] = a->socket[i].fd;
-	int e = wire_send(l->ctl_child, &w, fds, a->n);
+	if (a->diag >= 0)
+		fds[n++] = a->diag;
+	int e = wire_send(l->ctl_child, &w, fds, n);
 	if (e < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, -e, "net",
 			   "handing over the allow-list's sockets");
 	/* a listener that stayed open here could be accepted from inside */
-	for (unsigned i = 0; i < a->n; i++)
+	for (unsigned i = 0; i < n; i++)
 		close(fds[i]);
 }

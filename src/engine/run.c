@@ -394,6 +394,7 @@ void engine_run(const struct plan *plan, struct brig_result *res)
 	capture_init(&res->out, plan->spec->limits.max_output);
 	capture_init(&res->err, plan->spec->limits.max_output);
 	r->term.capture = plan->spec->capture ? &res->out : NULL;
+	res->learning = plan->spec->learn;
 	if (plan->spec->name)
 		res->name = strdup(plan->spec->name);
 	if (prepare(r, plan, &res->error) == 0 && start(r, &res->error) == 0)

@@ -57,6 +57,8 @@ static void on_status(struct run *r);
  * was decided by our own code, not by the command. */
 static void on_net(struct run *r, int *fds, size_t n)
 {
+	if (r->egress)
+		r->egress->init = r->init;
 	if (r->egress && !r->released && egress_adopt(r->egress, fds, n) == 0)
 		return;
 	for (size_t i = 0; i < n; i++)

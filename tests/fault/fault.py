@@ -178,10 +178,22 @@ exit 0
 """
 
 
+# The same with an allow-list.  That a name is asked for starts the egress process;
+# whatever fails there or on the way, nothing may be reached that is not on the list.
+NET_SCENE = """
+no() { echo "$1" >> violations; }
+bash -c "exec 3<>/dev/tcp/127.0.0.1/$TRAP" 2>/dev/null && no host-loopback
+bash -c "exec 3<>/dev/tcp/192.0.2.99/80" 2>/dev/null && no other-address
+tail -n +3 /proc/net/dev | grep -qv '^ *lo:' && no interface
+grep -qv '^Iface' /proc/net/route && no route
+timeout 1 getent hosts denied.invalid >/dev/null && no name
+""" + SCENE
+
+
 class Scene:
     """A workspace with protected files, a read-only, a masked and a writable tree."""
 
-    def __init__(self, w, name, extra=()):
+    def __init__(self, w, name, extra=(), text=SCENE):
         self.who = w
         self.dir = w.mkdir(w.base / name)
         self.ws = w.mkdir(self.dir / "ws")
@@ -197,7 +209,7 @@ class Scene:
         self.secret = w.write(self.dir / "secret", "hidden\n")
         self.args = ["run", "--workspace", self.ws, "--ro", self.ro, "--rw", self.rw, "--mask", self.ro / "masked",
                      "--env", "RO=%s" % self.ro, "--env", "RW=%s" % self.rw, "--env", "SECRET=%s" % self.secret,
-                     *extra, "--", "/bin/sh", "-c", SCENE]
+                     *extra, "--", "/bin/sh", "-c", text]
 
     def ran(self):
         return (self.ws / "marker").exists()
