@@ -45,7 +45,7 @@ struct contestant {
 static struct {
 	const char *brig, *bwrap, *filter, *workspace, *label;
 	int rounds, warmup, pace, binds, filter_fd;
-	bool json, scaling;
+	bool json, scaling, net;
 	char *program;
 } opt = { .brig = "build/brig", .bwrap = "bwrap", .rounds = 200, .warmup = 5,
 	  .binds = 100, .filter_fd = -1, .label = "", .program = (char[]){ "/bin/true" } };
@@ -182,6 +182,21 @@ static void enter_scaling(bool brig)
 	bwrap_words(enter("bwrap, N binds", "bwrap, 1 bind"), opt.binds);
 }
 
+/* What an allow-list adds to a start: routes, listeners, and with a port from 1024
+ * on nftables.  The egress process is not started before somebody calls. */
+static void enter_net(void)
+{
+	static const char *const ports[] = { "allowed.test:443", "allowed.test:443,8443" };
+	static const char *const names[] = { "brig, allow-list", "brig, with nftables" };
+
+	brig_words(enter("brig, no network", NULL), 0);
+	for (size_t i = 0; i < 2; i++) {
+		struct contestant *c = enter(names[i], "brig, no network");
+		WORDS(&c->argv, opt.brig, "run", "--workspace", opt.workspace, "--allow",
+		      ports[i], "--", opt.program);
+	}
+}
+
 static double now_ms(void)
 {
 	struct timespec t;
@@ -291,6 +306,21 @@ static void print_ratio(const struct contestant *c, const struct contestant *to)
 		printf(" |");
 }
 
+static void print_net(void)
+{
+	printf("\n\n| `%s` in | median ms | p95 ms | least ms | more, ms |\n", opt.program);
+	printf("|---|---:|---:|---:|---:|\n");
+	for (size_t k = 0; k < count; k++) {
+		const struct contestant *c = &list[k], *to = find(c->base);
+		printf("| %s | %.3f | %.3f | %.3f |", c->name, c->median, c->p95, c->least);
+		if (to)
+			printf(" %.3f |\n", c->median - to->median);
+		else
+			printf(" |\n");
+	}
+	printf("\n");
+}
+
 static void print_table(void)
 {
 	printf("%s%d rounds, %s", opt.label[0] ? opt.label : "", opt.rounds,
@@ -299,6 +329,10 @@ static void print_table(void)
 		printf("paced at %d ms", opt.pace);
 	if (opt.scaling)
 		printf(", N = %d", opt.binds);
+	if (opt.net) {
+		print_net();
+		return;
+	}
 	printf("\n\n| `%s` in | median ms | p95 ms | least ms | ÷ bare | ÷ bwrap | ÷ own 1 bind |\n",
 	       opt.program);
 	printf("|---|---:|---:|---:|---:|---:|---:|\n");
@@ -411,10 +445,10 @@ static void prepare(void)
 static const char usage[] =
 	"usage: bench [--brig PATH|none] [--bwrap PATH] [--filter FILE] [--workspace DIR]\n"
 	"             [--program PATH] [--rounds N] [--warmup N] [--pace MS]\n"
-	"             [--scaling] [--binds N] [--label TEXT] [--json]\n"
+	"             [--scaling | --net] [--binds N] [--label TEXT] [--json]\n"
 	"Compares the start of one command: bare, brig, bubblewrap with agents' flags and,\n"
 	"with a filter (raw struct sock_filter array), bubblewrap with an equal filter.\n"
-	"--scaling compares 1 with N read-only binds instead.\n";
+	"--scaling compares 1 with N read-only binds instead, --net what an allow-list adds.\n";
 
 static void parse(int argc, char **argv)
 {
@@ -423,6 +457,7 @@ static void parse(int argc, char **argv)
 		{ "workspace", 1, 0, 'd' }, { "program", 1, 0, 'x' }, { "rounds", 1, 0, 'r' },
 		{ "warmup", 1, 0, 'u' },  { "pace", 1, 0, 'p' },   { "scaling", 0, 0, 's' },
 		{ "binds", 1, 0, 'n' },   { "label", 1, 0, 'l' },  { "json", 0, 0, 'j' },
+		{ "net", 0, 0, 't' },
 		{ "help", 0, 0, 'h' },    { 0 },
 	};
 
@@ -438,6 +473,7 @@ static void parse(int argc, char **argv)
 		case 'p': opt.pace = whole(optarg, "--pace", 0, 60000); break;
 		case 'n': opt.binds = whole(optarg, "--binds", 1, 2000); break;
 		case 's': opt.scaling = true; break;
+		case 't': opt.net = true; break;
 		case 'l': opt.label = optarg; break;
 		case 'j': opt.json = true; break;
 		case 'h': fputs(usage, stdout); exit(0);
@@ -469,6 +505,8 @@ int main(int argc, char **argv)
 		fputs("bench: brig left out (--brig none)\n", stderr);
 	if (opt.scaling)
 		enter_scaling(brig);
+	else if (opt.net && brig)
+		enter_net();
 	else
 		enter_startup(brig);
 	measure();

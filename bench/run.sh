@@ -78,6 +78,7 @@ measure() {
 	as "$who" "$@" --label "Start-up, $label: " --rounds "$paced_rounds" --pace "$pace"
 	as "$who" --scaling --binds "$binds" --label "Binds, $label: " --rounds 40
 	as "$who" --scaling --binds "$binds" --label "Binds, $label: " --rounds 20 --pace "$pace"
+	[ "$brig" = none ] || as "$who" --net --label "Allow-list, $label: " --rounds "$rounds"
 }
 
 printf '# Start-up of one sandboxed command\n\n'

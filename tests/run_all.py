@@ -221,7 +221,8 @@ def stage_vm(count, args):
     """Control groups version 2, on a kernel and a machine that have them."""
     t = os.path.join(args.build, "tests")
     jobs = [("cgroup-v2", ["-b", f"{t}/cgtest", "tests/vm/cgroup-v2.sh"]),
-            ("systemd-user", ["-b", f"{t}/cgtest", "-x", "/lib/systemd/systemd",
+            ("systemd-user", ["-b", f"{t}/cgtest", "-b", f"{args.build}/brig",
+                              "-x", "/usr/bin/systemd-run", "-x", "/lib/systemd/systemd",
                               "-x", "/usr/lib/x86_64-linux-gnu/systemd",
                               "-x", "/usr/lib/systemd/user",
                               "tests/vm/cgroup-systemd.sh"]),

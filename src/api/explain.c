@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/json.h"
+#include "backend/backend.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "policy/envrules.h"
@@ -211,8 +212,21 @@ static void json_network(struct json *j, const struct spec *s)
 	jw_string(j, modes[s->net]);
 	jw_key(j, "allow");
 	json_strings(j, s->allow);
+	if (s->learn) {
+		jw_key(j, "learn");
+		jw_bool(j, true);
+	}
+	if (s->proxy_env) {
+		jw_key(j, "proxy_env");
+		jw_bool(j, true);
+	}
 	jw_key(j, "loopback");
 	jw_bool(j, s->loopback);
+	if (s->net == NET_ALLOW) {
+		const struct backend *b = backend_get(s->backend);
+		jw_key(j, "how"); /* null: it is refused */
+		jw_string(j, b ? b->allow_list : NULL);
+	}
 	jw_end_object(j);
 }
 

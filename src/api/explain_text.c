@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/json.h"
+#include "backend/backend.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "policy/envrules.h"
@@ -77,10 +78,14 @@ static void text_env(struct buf *b, const struct spec *s)
 static void text_network(struct buf *b, const struct spec *s)
 {
 	if (s->net == NET_ALLOW) {
+		if (s->learn)
+			buf_adds(b, "  learning: EVERY public host name\n");
 		buf_adds(b, s->allow ? "  only:" : "  nothing: the allow-list is empty");
 		for (char **a = s->allow; a && *a; a++)
 			add_shown(b, *a);
-		buf_adds(b, "\n");
+		const struct backend *be = backend_get(s->backend);
+		buf_addf(b, "\n  %s\n", be && be->allow_list ? be->allow_list :
+				       "this backend cannot keep to an allow-list: refused");
 		return;
 	}
 	buf_addf(b, "  %s\n", s->net == NET_HOST ? "the host's own: NOT isolated" :
@@ -164,11 +169,17 @@ char *explain_for_model(const struct spec *s)
 	}
 	if (s->net == NET_HOST) {
 		buf_adds(&b, "- The network is available.\n");
+	} else if (s->net == NET_ALLOW && s->learn) {
+		buf_adds(&b, "- Every public host name can be reached by TCP.\n");
 	} else if (s->net == NET_ALLOW) {
 		buf_adds(&b, "- Of the network only this can be reached:");
 		for (char **a = s->allow; a && *a; a++)
 			add_shown(&b, *a);
 		buf_adds(&b, s->allow ? "\n" : " nothing\n");
+		if (s->backend == BACKEND_LANDLOCK)
+			buf_adds(&b, "  Use programs that heed the proxy variables (they are "
+				     "set); names do not resolve, and servers cannot be "
+				     "started.\n");
 	} else
 		buf_addf(&b, "- There is no network: do not try to download or install "
 			     "anything%s.\n",

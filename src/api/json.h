@@ -38,4 +38,8 @@ char *explain_value(enum opt o, const char *v);
 /* "512M" from bytes; "none" for 0. */
 const char *size_text(uint64_t bytes, char buf[32]);
 
+/* learned.c: what a learning run came to; text for a person, in fresh memory. */
+char *learned_text(const struct brig_result *r);
+void learned_json(struct json *j, const struct brig_result *r);
+
 #endif

@@ -209,6 +209,8 @@ char *brig_result_json(const struct brig_result *r, size_t *len)
 	json_evidence(&j, r);
 	jw_key(&j, "denied");
 	json_denied(&j, r);
+	if (r->learning)
+		learned_json(&j, r);
 	jw_key(&j, "changes");
 	jw_null(&j);
 	jw_key(&j, "usage");

@@ -71,6 +71,17 @@ static int check_image_only(const struct spec *s, const struct backend *b,
 	return 0;
 }
 
+static int check_learns(const struct spec *s, const struct backend *b,
+			struct brig_error *err)
+{
+	if (b->learns || !(s->learn || s->proxy_env))
+		return 0;
+	err_set(err, BRIG_E_UNSUPPORTED, 0, "policy", "network.%s is not available with the "
+		"%s backend", s->learn ? "learn" : "proxy_env", b->name);
+	err_fix(err, "leave it out, or use --backend native");
+	return -EOPNOTSUPP;
+}
+
 static int attempt(const struct spec *s, enum backend_id id, struct brig_result *res)
 {
 	const struct backend *b = backend_get(id);
@@ -95,6 +106,8 @@ static int attempt(const struct spec *s, enum backend_id id, struct brig_result 
 		return -EINVAL;
 	}
 	int r = check_image_only(s, b, err);
+	if (r == 0)
+		r = check_learns(s, b, err);
 	if (r < 0)
 		return r;
 	r = b->prepare(s, &state, err);

@@ -19,8 +19,13 @@ struct backend {
 	bool images;         /* it starts from an image: capabilities and a writable
 				root can be had */
 
+	bool learns;         /* --learn and --proxy-env work with it */
+
 	bool becomes_helper; /* prepare() and probe() may replace this process by a
 				helper that starts over with the same arguments */
+
+	/* How it keeps to a network allow-list, in one line; NULL: it refuses one. */
+	const char *allow_list;
 
 	/* Really tries, on this machine, what the backend needs, and leaves
 	 * nothing behind.  Returns how many entries were filled in. */

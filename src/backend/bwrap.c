@@ -25,8 +25,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "engine/diagnose.h"
+#include "engine/watch.h"
 
-#define CAN ((LAYERS_BASE & ~LAYER_BIT(LAYER_LANDLOCK)) | LAYERS_LIMITS)
+#define CAN ((LAYERS_BASE & ~LAYER_BIT(LAYER_LANDLOCK)) | LAYERS_LIMITS | LAYERS_ALLOW)
 
 /* Made at build time from src/gate and src/init. */
 extern const unsigned char brig_gate_image[], brig_init_image[];
@@ -44,6 +45,8 @@ struct state {
 	char **argv, **paths;
 	char *env[1];
 	uint64_t nproc;
+	struct egress egress; /* with an allow-list: its network is made from outside,
+				 while the gate waits */
 };
 
 static void release(void *p)
@@ -116,7 +119,7 @@ static int make_argv(struct state *st, int args_fd, int gate_fd, int init_fd)
 {
 	const struct spec *s = st->plan.spec;
 	const uint64_t numbers[] = { CTL_AT, STDERR_AT, STATUS_AT, DEATH_AT,
-				     (uint64_t)init_fd, st->nproc, s->pty,
+				     (uint64_t)init_fd, !s->seccomp, st->nproc, s->pty,
 				     strv_len(st->plan.exec_paths) };
 	char ***v = &st->argv;
 	int r = strv_add(v, "bwrap");
@@ -164,6 +167,8 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	if (r < 0)
 		return r;
 	st->have_plan = true;
+	if (s->net == NET_ALLOW && (r = egress_init(&st->egress, s, err)) < 0)
+		return r;
 	r = bwrap_args(&st->args, &st->fds, &st->plan, &f, err);
 	if (r < 0)
 		return r;
@@ -201,8 +206,9 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 		.sandbox = true, .gate = true, .ctl_at = CTL_AT,
 		.stderr_at = STDERR_AT, .status_at = STATUS_AT, .death_at = DEATH_AT,
 		.keep = st->fds.v, .n_keep = st->fds.n,
-		.nproc_inside = true, .wanted = tree_wanted(s), .can = CAN,
+		.nproc_inside = true, .wanted = watch_wanted(s), .can = CAN,
 		.judge = judge, .arg = st, .protect = &st->plan.protect,
+		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 	};
 
 	tree_run(&job, res);
@@ -240,6 +246,8 @@ const struct backend backend_bwrap = {
 	.name = "bwrap",
 	.summary = "the system's bubblewrap, with brig's plan, filter and evidence",
 	.can = CAN,
+	.allow_list = "by name, for every program, through routes made in bubblewrap's "
+		      "network namespace before the command runs",
 	.probe = bwrap_probe,
 	.prepare = prepare,
 	.run = run,

@@ -314,7 +314,7 @@ static void namespaces(struct writer *w)
 	/* not --unshare-all, which goes on without what it cannot have */
 	words(w, "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts",
 	      "--unshare-cgroup");
-	if (s->net == NET_NONE)
+	if (s->net != NET_HOST)
 		word(w, "--unshare-net");
 	if (w->f->disable_userns)
 		word(w, "--disable-userns");
@@ -329,27 +329,29 @@ static void namespaces(struct writer *w)
 		word(w, "--new-session");
 }
 
+/* A caller's profile, and the floor below it.  Without one it is the gate that
+ * loads the filter, since it can hand out the listener for what is refused. */
 static int filters(struct writer *w, struct brig_error *err)
 {
 	const struct spec *s = w->p->spec;
-	const struct seccomp_prog *progs[] = { s->seccomp ? seccomp_floor() :
-							    seccomp_default(false),
-					       s->seccomp };
+	const struct seccomp_prog *progs[] = { seccomp_floor(), s->seccomp };
 
-	if (s->seccomp && !w->f->add_seccomp_fd) {
+	if (!s->seccomp)
+		return 0;
+	if (!w->f->add_seccomp_fd) {
 		err_set(err, BRIG_E_UNSUPPORTED, 0, "seccomp",
 			"this bubblewrap takes one filter only, and --seccomp needs two");
 		err_fix(err, "install bubblewrap 0.6 or later, or use --backend native");
 		return -EOPNOTSUPP;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(progs) && progs[i]; i++) {
+	for (size_t i = 0; i < ARRAY_LEN(progs); i++) {
 		int fd = bwrap_data_fd(w->fds, "brig-filter", progs[i]->insns,
 				       progs[i]->len * sizeof *progs[i]->insns);
 		if (fd < 0) {
 			w->failed = fd;
 			break;
 		}
-		word(w, s->seccomp ? "--add-seccomp-fd" : "--seccomp");
+		word(w, "--add-seccomp-fd");
 		number(w, (uint64_t)fd);
 	}
 	return 0;
@@ -376,12 +378,6 @@ int bwrap_args(struct buf *out, struct bwrap_fds *fds, const struct plan *p,
 			"this bubblewrap cannot limit the size of temporary files");
 		err_fix(err, "install a later bubblewrap, leave --tmp-size out, or use "
 			     "--backend native");
-		return -EOPNOTSUPP;
-	}
-	if (p->spec->net == NET_ALLOW) {
-		err_set(err, BRIG_E_UNSUPPORTED, 0, "backend",
-			"the bwrap backend cannot keep to a network allow-list");
-		err_fix(err, "leave --allow out, or use --backend native");
 		return -EOPNOTSUPP;
 	}
 	namespaces(&w);

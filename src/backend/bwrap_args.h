@@ -35,7 +35,8 @@ void bwrap_features_find(struct bwrap_features *f, const char *text, size_t len)
 /*
  * Appends the arguments for the plan, NUL-separated, to out, and every
  * descriptor they name to fds.  Nothing of the environment is on a command line
- * that others can read: all of it goes this way.  0 or -errno with err.
+ * that others can read: all of it goes this way.  The default filter is not
+ * among them: the gate loads it.  0 or -errno with err.
  */
 int bwrap_args(struct buf *out, struct bwrap_fds *fds, const struct plan *p,
 	       const struct bwrap_features *f, struct brig_error *err);

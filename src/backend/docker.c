@@ -146,6 +146,12 @@ static void describe(const struct spec *s, const void *state, struct buf *out)
 	buf_addf(out, "network %s, user %s\n",
 		 json_string_value(json_object_get(host, "NetworkMode")),
 		 json_string_value(json_object_get(st->recipe.body, "User")));
+	if (s->net == NET_ALLOW)
+		buf_addf(out, "allow-list: resolver at %s, %s\n", st->recipe.resolver,
+			 docker_net_form(s) == ALLOW_ROUTED ?
+				 "routes and listeners made in the container's network namespace" :
+				 "names have addresses of 127.18.0.0/15, listeners made by "
+				 "brig-park inside; the list's ports are taken there");
 }
 
 const struct backend backend_docker = {
@@ -153,6 +159,7 @@ const struct backend backend_docker = {
 	.summary = "a container of Docker or Podman, with runc, gVisor or any runtime",
 	.can = DOCKER_CAN,
 	.images = true,
+	.allow_list = DOCKER_ALLOW_LIST,
 	.probe = docker_probe,
 	.prepare = prepare,
 	.run = run,

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "engine/egress.h"
 #include "engine/result.h"
 #include "engine/spec.h"
 #include "init/park.h"
@@ -31,7 +32,15 @@
 	(LAYER_BIT(LAYER_MOUNT) | LAYER_BIT(LAYER_PID) | LAYER_BIT(LAYER_NET) | \
 	 LAYER_BIT(LAYER_IPC) | LAYER_BIT(LAYER_UTS) | LAYER_BIT(LAYER_CGROUP) | \
 	 LAYER_BIT(LAYER_CAPS) | LAYER_BIT(LAYER_NO_NEW_PRIVS) |             \
-	 LAYER_BIT(LAYER_SECCOMP) | LAYERS_LIMITS)
+	 LAYER_BIT(LAYER_SECCOMP) | LAYERS_LIMITS | LAYERS_ALLOW)
+
+#define DOCKER_ALLOW_LIST \
+	"by name, for every program, in the container's network namespace; not with " \
+	"gVisor or an engine that maps ids"
+
+/* Beside the LAYER_BITs an engine's read-back supports: it has no cgroup namespace
+ * to give (Podman on version 1 control groups). */
+#define DOCKER_NO_CGROUPNS (1u << 31)
 
 /* A path inside that must be what was looked at outside. */
 struct docker_check {
@@ -60,7 +69,8 @@ struct docker_parked {
 	bool stream;     /* it is the engine's attach stream, not a socket */
 	pid_t pid;       /* as the engine says: its init, or what stands for it */
 	pid_t job;       /* the job, from the kernel; 0 on a stream */
-	unsigned says;   /* LAYER_BITs that the engine's read-back supports */
+	unsigned says;   /* LAYER_BITs that the engine's read-back supports, and
+			    DOCKER_NO_CGROUPNS */
 	char image[80];  /* its id, which a name may lose */
 	uint8_t key[PARK_KEY]; /* only its init and we know it */
 	struct park_report report;
@@ -111,6 +121,19 @@ int docker_hello(struct docker_parked *p, const struct buf *hello, size_t n_path
  * the result's evidence.  0: release it; -errno with err: do not. */
 int docker_judge(const struct docker_job *j, const struct docker_parked *p,
 		 const struct docker_groups *g, struct brig_result *res);
+
+/* docker_judge.c: the process is the job: brig-park itself, child of the init we
+ * talk to.  0 or -errno with err. */
+int docker_check_job(const struct docker_parked *p, struct brig_error *err);
+
+/* docker_net.c: how a container gets to the egress process: root makes routes in its
+ * network namespace; others may not enter it, and the job makes what needs none. */
+enum allow_form docker_net_form(const struct spec *s);
+/* The address of the resolver in a container of this call, or "". */
+const char *docker_net_resolver(const struct spec *s);
+/* Makes the sockets of the allow-list in a container whose job waits.  0 or -errno
+ * with err. */
+int docker_net_make(const struct docker_parked *p, struct egress *e, struct brig_error *err);
 
 /* docker_call.c: one command on a container that waits, from evidence to result. */
 struct docker_stop {

@@ -277,6 +277,12 @@ static json_t *create_body(const struct docker_job *j, bool stream, bool podman,
 				 "private", "CgroupnsMode", "private", "ReadonlyRootfs",
 				 !s->writable_root, "Privileged", 0, "AutoRemove", 0, "Init", 0,
 				 "LogConfig", "Type", "none", "RestartPolicy", "Name", "no");
+	/* the job, an ordinary user, makes the resolver's and web servers' listeners;
+	 * where it is the engine's default already nothing changes */
+	if (host && s->net == NET_ALLOW && docker_net_form(s) == ALLOW_LOOPBACK)
+		json_object_set_new(host, "Sysctls",
+				    json_pack("{s:s}", "net.ipv4.ip_unprivileged_port_start",
+					      "0"));
 	if (host && s->runtime)
 		json_object_set_new(host, "Runtime", json_string(s->runtime));
 	/* "NONE": the image's own health check would run its programs before the
@@ -310,10 +316,30 @@ bool docker_runtime_is_native(const char *name)
 					     "io.containerd.runc.v1",
 					     "io.containerd.runtime.v1.linux" };
 
+	/* Podman may name its own by a path */
+	if (name[0] == '/')
+		name = strrchr(name, '/') + 1;
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
 		if (streq(known[i], name))
 			return true;
 	return false;
+}
+
+/* Sockets cannot be had out of another kernel, nor by ids that mean others here. */
+static int no_allow_list(const struct spec *s, const struct docker_engine *e,
+			 struct brig_error *err)
+{
+	if (e->remapped)
+		err_set(err, BRIG_E_UNSUPPORTED, 0, "docker",
+			"an allow-list does not reach the containers of an engine that maps "
+			"ids (rootless, userns-remap)");
+	else
+		err_set(err, BRIG_E_UNSUPPORTED, 0, "docker",
+			"an allow-list does not reach a container with the runtime %.60s: its "
+			"network is inside that runtime's own kernel, out of brig's reach",
+			s->runtime ? s->runtime : e->runtime);
+	err_fix(err, "use the runtime runc, --net none, or --backend native");
+	return -EOPNOTSUPP;
 }
 
 int docker_recipe_build(struct docker_recipe *r, const struct docker_job *j,
@@ -331,6 +357,9 @@ int docker_recipe_build(struct docker_recipe *r, const struct docker_job *j,
 	/* Where ids or the kernel are others, no socket and no descriptors of ours:
 	 * the engine's stream goes everywhere. */
 	r->stream = e->remapped || !docker_runtime_is_native(s->runtime ? s->runtime : e->runtime);
+	snprintf(r->resolver, sizeof r->resolver, "%s", docker_net_resolver(s));
+	if (s->net == NET_ALLOW && r->stream)
+		return no_allow_list(s, e, err);
 	r->body = create_body(j, r->stream, e->podman, err);
 	if (r->body && docker_job_key(j, &r->key) == 0 && docker_hello_build(j, &r->hello) == 0)
 		return 0;

@@ -248,7 +248,7 @@ static bool on_deadline(struct docker_run *r)
 	return docker_frame_send(r->p->fd, PARK_END, NULL, 0, NULL, 0) < 0;
 }
 
-enum { P_CHANNEL, P_SIG, P_OUT, P_ERR, P_PTY, P_STDIN, P_STDOUT, P_STDERR, P__N };
+enum { P_CHANNEL, P_SIG, P_OUT, P_ERR, P_PTY, P_STDIN, P_STDOUT, P_STDERR, P_NET, P__N };
 
 static void wait_events(struct docker_run *r, struct pollfd *p, int timeout)
 {
@@ -266,9 +266,20 @@ static void wait_events(struct docker_run *r, struct pollfd *p, int timeout)
 	p[P_STDIN] = (struct pollfd){ read_input ? STDIN_FILENO : -1, POLLIN, 0 };
 	p[P_STDOUT] = (struct pollfd){ r->to_out.len ? STDOUT_FILENO : -1, POLLOUT, 0 };
 	p[P_STDERR] = (struct pollfd){ r->to_err.len ? STDERR_FILENO : -1, POLLOUT, 0 };
+	p[P_NET] = (struct pollfd){ r->egress ? egress_poll_fd(r->egress) : -1, POLLIN, 0 };
 	if (poll(p, P__N, timeout) < 0)
 		for (int i = 0; i < P__N; i++)
 			p[i].revents = 0;
+}
+
+/* Without the process there is no network, which is safe; that it is gone is said
+ * in the result. */
+static void on_egress(struct docker_run *r)
+{
+	struct brig_error err = { 0 };
+
+	if (egress_handle(r->egress, r->res, &err) < 0)
+		result_deny(r->res, "net", "egress", err.message, err.fix, 1);
 }
 
 static void dispatch(struct docker_run *r, const struct pollfd *p)
@@ -287,6 +298,8 @@ static void dispatch(struct docker_run *r, const struct pollfd *p)
 		docker_from_pty(r);
 	if (p[P_STDIN].revents)
 		docker_from_stdin(r);
+	if (p[P_NET].revents)
+		on_egress(r);
 	if (p[P_CHANNEL].revents)
 		on_channel(r);
 	if (p[P_SIG].revents)
@@ -342,12 +355,6 @@ static void settle(struct docker_run *r)
 		result_deny(res, "path", "protected paths",
 			    "a protected path was created and could not be moved aside",
 			    "look at the workspace before using it", 1);
-	/* gVisor's file server is root, whom the id map does not know */
-	if (r->spec->idmapped && r->p->stream)
-		result_deny(res, "path", r->spec->workspace.dst,
-			    "with this runtime no new file can be made in root's workspace",
-			    "no new file can be made in it with this runtime: give it to an "
-			    "ordinary user (chown)", 1);
 	if (r->status_known) {
 		res->cpu_ms = (double)r->status.cpu_us / 1e3;
 		res->max_rss_kb = r->p->stream ? 0 : r->status.max_rss_kb;
@@ -421,6 +428,26 @@ static int check_interrupt(struct docker_run *r, struct brig_error *err)
 	return 0;
 }
 
+/* The allow-list's sockets, before anything that is not brig's own runs inside. */
+static int make_net(struct docker_run *r, struct brig_error *err)
+{
+	if (r->spec->net != NET_ALLOW)
+		return 0;
+	r->egress = calloc(1, sizeof *r->egress);
+	if (!r->egress)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "docker", "the allow-list");
+	int e = egress_init(r->egress, r->spec, err);
+	if (e == 0) {
+		r->egress->net.form = docker_net_form(r->spec);
+		e = docker_net_make(r->p, r->egress, err);
+	}
+	if (e == 0) {
+		r->res->enforced |= LAYERS_ALLOW;
+		r->res->missing &= ~LAYERS_ALLOW;
+	}
+	return e;
+}
+
 static void release_and_run(struct docker_run *r, uint64_t t_start)
 {
 	struct brig_result *res = r->res;
@@ -435,6 +462,8 @@ static void release_and_run(struct docker_run *r, uint64_t t_start)
 	watch(r);
 	docker_terminal_end(r);
 	int e = make_sure(r);
+	if (r->egress)
+		egress_end(r->egress, res);
 	res->wall_ms = (double)(docker_now_ns() - r->t_release) / 1e6;
 	docker_drain_rest(r);
 	if (e == 0)
@@ -470,9 +499,13 @@ void docker_call(const struct docker_job *j, struct docker_parked *p,
 	if (!p->stream)
 		r->init_pidfd = sys_pidfd_open(p->pid);
 	if (docker_judge(j, p, &r->groups, res) == 0 && block_signals(r, &res->error) == 0) {
-		release_and_run(r, t_start);
+		if (make_net(r, &res->error) == 0)
+			release_and_run(r, t_start);
 		sigprocmask(SIG_SETMASK, &r->old_mask, NULL);
 	}
+	if (r->egress)
+		egress_end(r->egress, res);
+	free(r->egress);
 	int *fds[] = { &r->sigfd, &r->init_pidfd, &r->out_read, &r->err_read, &r->pty,
 		       &r->pty_slave };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)

@@ -24,6 +24,7 @@ struct docker_run {
 	struct brig_result *res;
 	struct docker_groups groups;
 	struct docker_frames frames;
+	struct egress *egress; /* NULL: no allow-list */
 	struct docker_demux demux;
 	int sigfd, init_pidfd;
 	int out_read, err_read; /* socket: captured streams */

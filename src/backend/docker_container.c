@@ -112,6 +112,34 @@ static int profile_file(json_t *body, const char *id, char path[128], struct bri
 	return 0;
 }
 
+/* resolv.conf of a container with an allow-list: the egress process answers.  A file
+ * of ours rather than the engine's own option for it, which Podman refuses without a
+ * network and Docker adds the host's search domains to. */
+static int resolver_file(json_t *body, const char *id, const char *resolver, char path[128],
+			 struct brig_error *err)
+{
+	json_t *mounts = json_object_get(json_object_get(body, "HostConfig"), "Mounts");
+	char dir[PATH_MAX], text[80];
+
+	int len = snprintf(text, sizeof text, "nameserver %s\noptions timeout:5 attempts:1\n",
+			   resolver);
+	int n = docker_dir(dir, true);
+	if (n == 0 && snprintf(path, 128, "%s/%d-%s.resolv", dir, (int)getpid(), id) >= 128)
+		n = -ENAMETOOLONG;
+	cleanup_close int fd = n < 0 ? n : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (n == 0)
+		n = fd < 0 ? -errno : fd_write_full(fd, text, (size_t)len);
+	/* everybody inside reads it; on the host the directory is closed */
+	if (n == 0 && fchmod(fd, 0444) < 0)
+		n = -errno;
+	if (n < 0)
+		return err_set(err, BRIG_E_SETUP_FAILED, -n, "docker", "resolv.conf");
+	json_array_append_new(mounts, json_pack("{s:s, s:s, s:s, s:b}", "Type", "bind", "Source",
+						path, "Target", "/etc/resolv.conf", "ReadOnly",
+						1));
+	return 0;
+}
+
 static void list_runtimes(const struct docker_engine *e, char *out, size_t cap)
 {
 	const char *key;
@@ -264,6 +292,9 @@ static int bring_up(struct docker_engine *e, const struct docker_recipe *r,
 		n = inspect(e, p->id, &v, err);
 	if (n >= 0)
 		n = docker_readback(v, body, &p->says, err);
+	if (n == 0 && e->podman && !(p->says & LAYER_BIT(LAYER_CGROUP)) &&
+	    streq(e->cgroups, "1"))
+		p->says |= DOCKER_NO_CGROUPNS;
 	if (n >= 0) {
 		const json_t *pid = json_object_get(json_object_get(v, "State"), "Pid");
 		json_int_t number = json_integer_value(pid);
@@ -282,7 +313,7 @@ int docker_container_make(struct docker_engine *e, const struct docker_recipe *r
 {
 	struct door d = { .fd = -1 };
 	struct docker_mapped mapped = { .n = 0 };
-	char profile[128] = "";
+	char profile[128] = "", resolv[128] = "";
 	struct brig_error ignored = { 0 };
 
 	docker_parked_init(p);
@@ -294,6 +325,8 @@ int docker_container_make(struct docker_engine *e, const struct docker_recipe *r
 		n = docker_idmap_apply(&mapped, body, r, id, err);
 	if (n == 0 && e->podman)
 		n = profile_file(body, id, profile, err);
+	if (n == 0 && r->resolver[0])
+		n = resolver_file(body, id, r->resolver, resolv, err);
 	if (n == 0)
 		n = create(e, r, body, id, p, err);
 	if (n == 0)
@@ -302,6 +335,8 @@ int docker_container_make(struct docker_engine *e, const struct docker_recipe *r
 	docker_idmap_release(&mapped);
 	if (profile[0])
 		unlink(profile);
+	if (resolv[0])
+		unlink(resolv); /* the mount holds it */
 	close_door(&d);
 	if (n < 0 && p->id[0])
 		docker_container_remove(e, p->id, &ignored);

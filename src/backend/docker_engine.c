@@ -36,6 +36,8 @@ static void read_info(struct docker_engine *e)
 
 	e->remapped = json_is_true(json_object_get(e->info, "Rootless")) || has_option(options, "name=rootless") || has_option(options, "name=userns");
 	str_clean(name ? name : "runc", e->runtime, sizeof e->runtime);
+	name = json_string_value(json_object_get(e->info, "CgroupVersion"));
+	str_clean(name ? name : "", e->cgroups, sizeof e->cgroups);
 	/* only Podman tells about buildah */
 	e->podman = json_object_get(e->info, "BuildahVersion") != NULL;
 }

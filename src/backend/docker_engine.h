@@ -14,6 +14,7 @@ struct docker_engine {
 	bool podman;
 	bool remapped; /* ids inside are not the same outside */
 	char runtime[64]; /* the default one */
+	char cgroups[8];  /* the version of control groups it uses */
 };
 
 /*
@@ -30,6 +31,7 @@ struct docker_recipe {
 	struct buf key;
 	uint64_t pool_size, pool_idle_ms;
 	uint32_t map_uid, map_gid; /* root's trees are shown under these; 0: none are */
+	char resolver[16]; /* its address inside; empty: there is none */
 	char owner[160];   /* label of its containers; empty: this process */
 };
 

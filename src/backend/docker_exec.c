@@ -140,6 +140,16 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	}
 }
 
+/* The plan of a container needs the engine: the helper explains. */
+static void describe(const struct spec *s, const void *state, struct buf *out)
+{
+	struct brig_error err = { 0 };
+
+	(void)state;
+	become_helper(s, &err);
+	buf_addf(out, "it cannot run here: %s (%s)\n", err.message, err.fix);
+}
+
 static int probe(struct probe_result out[PROBE_MAX])
 {
 	const struct spec none = { .env_fd = -1 };
@@ -158,9 +168,12 @@ const struct backend backend_docker = {
 	.summary = "a container of Docker or Podman, with runc, gVisor or any runtime",
 	.can = DOCKER_CAN,
 	.images = true,
+	.allow_list = DOCKER_ALLOW_LIST,
 	.becomes_helper = true,
 	.probe = probe,
 	.prepare = prepare,
 	.run = run,
 	.release = release,
+	.describes_bare = true,
+	.describe = describe,
 };

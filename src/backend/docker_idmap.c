@@ -36,7 +36,10 @@ static int attach(struct docker_mapped *m, const struct docker_recipe *r, const 
 	int e = docker_dir(dir, true);
 	if (e < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -e, "docker", "brig's directory");
-	cleanup_close int tree = root_idmap_tree(&b, r->map_uid, r->map_gid, err);
+	/* gVisor's file server is root: it makes a file and gives it to the one who
+	 * asked.  As root it has to exist in the tree for that; what it makes belongs,
+	 * on the disk, to the id that nobody has until it is given away. */
+	cleanup_close int tree = root_idmap_tree(&b, r->map_uid, r->map_gid, r->stream, err);
 	if (tree < 0)
 		return tree;
 	char *at = m->at[m->n];
@@ -104,7 +107,7 @@ static void sweep_keeper(const char *lock_path)
 	unlink(lock_path);
 }
 
-/* "PID-….ctl", ".json" and ".map" of processes that are gone. */
+/* "PID-….ctl", ".json", ".resolv" and ".map" of processes that are gone. */
 void docker_dir_sweep(void)
 {
 	char dir[PATH_MAX];
@@ -120,7 +123,7 @@ void docker_dir_sweep(void)
 		if (!ending || pid <= 0 || !strchr(e->d_name, '-') ||
 		    kill(pid, 0) == 0 || errno != ESRCH)
 			continue;
-		if (streq(ending, ".ctl") || streq(ending, ".json"))
+		if (streq(ending, ".ctl") || streq(ending, ".json") || streq(ending, ".resolv"))
 			unlink(path);
 		if (streq(ending, ".map")) {
 			umount2(path, MNT_DETACH);

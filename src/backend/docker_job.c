@@ -98,13 +98,6 @@ static int check_spec(const struct spec *s, struct brig_error *err)
 		err_fix(err, "give one with --image, docker images lists what is here");
 		return -EINVAL;
 	}
-	if (s->net == NET_ALLOW) {
-		err_set(err, BRIG_E_UNSUPPORTED, 0, "docker",
-			"an allow-list of network names is not available with the docker "
-			"backend");
-		err_fix(err, "use --net none, or --backend native");
-		return -EOPNOTSUPP;
-	}
 	return 0;
 }
 
@@ -197,7 +190,9 @@ int docker_job_key(const struct docker_job *j, struct buf *b)
 	list(b, "mask", s->masks);
 	list(b, "add", s->add_caps);
 	field(b, "home", s->home);
+	/* that there is an allow-list, never which: it comes with the call */
 	number(b, "net", s->net);
+	field(b, "resolver", docker_net_resolver(s));
 	number(b, "writable_root", s->writable_root);
 	number(b, "memory", s->limits.memory);
 	number(b, "cpu", s->limits.cpu_milli);

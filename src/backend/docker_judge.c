@@ -28,8 +28,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 
-/* The process is the job: brig-park itself, child of the init we talk to. */
-static int check_job(const struct docker_parked *p, struct brig_error *err)
+int docker_check_job(const struct docker_parked *p, struct brig_error *err)
 {
 	big_buffer char park[PATH_MAX], text[4096];
 	char path[48];
@@ -64,7 +63,7 @@ static int check_job(const struct docker_parked *p, struct brig_error *err)
 static int read_kernel(const struct docker_job *j, const struct docker_parked *p,
 		       struct evidence *ev, struct brig_error *err)
 {
-	int r = check_job(p, err);
+	int r = docker_check_job(p, err);
 	if (r < 0)
 		return r;
 	cleanup_close int pidfd = sys_pidfd_open(p->job);
@@ -213,8 +212,16 @@ int docker_judge(const struct docker_job *j, const struct docker_parked *p,
 		wanted |= LAYER_BIT(LAYER_PIDS);
 	if (s->limits.cpu_milli)
 		wanted |= LAYER_BIT(LAYER_CPU);
+	if (s->net == NET_ALLOW)
+		wanted |= LAYERS_ALLOW;
 	res->enforced = holds;
 	res->missing = (wanted | s->required) & ~holds;
-	unsigned unmet = docker_required(s) & ~holds;
+	unsigned required = docker_required(s);
+	/* What this engine has not got is missing, and said; who requires it by
+	 * name is refused. */
+	if ((p->says & DOCKER_NO_CGROUPNS) && !s->require_explicit)
+		required &= ~LAYER_BIT(LAYER_CGROUP) | s->asked;
+	/* the names come with the sockets, which are made next or nothing runs */
+	unsigned unmet = required & ~holds & ~(s->net == NET_ALLOW ? LAYERS_ALLOW : 0);
 	return unmet ? refuse(s, unmet, s->runtime ? s->runtime : "default", err) : 0;
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/docker_engine.h"
 #include "base/str.h"
@@ -69,6 +70,26 @@ static void probe_limits(struct probe_result *out, int *n, const json_t *info)
 	}
 }
 
+/* Which form of it the caller would get. */
+static void probe_allow_list(struct probe_result *out, int *n, const struct docker_engine *e)
+{
+	bool native = docker_runtime_is_native(e->runtime);
+	struct probe_result *r = add(out, n, "allow-list", LAYERS_ALLOW,
+				     native && !e->remapped ? PROBE_OK : PROBE_DEGRADED);
+
+	if (r->state != PROBE_OK) {
+		snprintf(r->detail, sizeof r->detail, "refused: %s",
+			 e->remapped ? "the engine maps ids" :
+				       "the default runtime has a kernel of its own");
+		snprintf(r->fix, sizeof r->fix, "use an engine and a runtime (runc) whose "
+						"containers are processes of this kernel");
+		return;
+	}
+	snprintf(r->detail, sizeof r->detail, "%s", geteuid() == 0 ?
+		 "by name, for every program: routes are made in the container's network" :
+		 "by name, for every program: on 127.18.0.0/15, where the list's ports are taken");
+}
+
 int docker_probe(struct probe_result *out)
 {
 	char socket[108];
@@ -96,6 +117,7 @@ int docker_probe(struct probe_result *out)
 		snprintf(r->fix, sizeof r->fix, "load one: brig never pulls by itself");
 	}
 	probe_limits(out, &n, e.info);
+	probe_allow_list(out, &n, &e);
 	docker_engine_close(&e);
 	return n;
 }

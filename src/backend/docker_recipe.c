@@ -46,7 +46,8 @@ static int from_hex(const json_t *v, struct buf *b)
 
 char *docker_recipe_text(const struct docker_recipe *r)
 {
-	json_t *v = json_pack("{s:s, s:O, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "socket", r->socket,
+	json_t *v = json_pack("{s:s, s:s, s:O, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "socket",
+			      r->socket, "resolver", r->resolver,
 			      "body", r->body, "stream", r->stream, "paths",
 			      (json_int_t)r->n_paths, "size", (json_int_t)r->pool_size, "idle",
 			      (json_int_t)r->pool_idle_ms, "map_uid", (json_int_t)r->map_uid,
@@ -62,12 +63,14 @@ int docker_recipe_parse(struct docker_recipe *r, const char *text, size_t len)
 {
 	json_t *v = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
 	const char *socket = json_string_value(json_object_get(v, "socket"));
+	const char *resolver = json_string_value(json_object_get(v, "resolver"));
 	int e = -EINVAL;
 
 	*r = (struct docker_recipe){ 0 };
 	json_t *body = json_object_get(v, "body");
-	if (socket && json_is_object(body)) {
+	if (socket && resolver && json_is_object(body)) {
 		snprintf(r->socket, sizeof r->socket, "%s", socket);
+		snprintf(r->resolver, sizeof r->resolver, "%s", resolver);
 		r->body = json_incref(body);
 		r->stream = json_is_true(json_object_get(v, "stream"));
 		r->n_paths = (size_t)json_integer_value(json_object_get(v, "paths"));

@@ -6,16 +6,16 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "backend/connects.h"
 #include "backend/guard.h"
 #include "backend/landlock_filter.h"
 #include "backend/landlock_probe.h"
@@ -24,8 +24,10 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine/exec.h"
 #include "engine/landlock.h"
 #include "engine/plan.h"
+#include "engine/watch.h"
 
 #define CAN                                                               \
 	(LAYER_BIT(LAYER_NET) | LAYER_BIT(LAYER_CAPS) |                   \
@@ -44,6 +46,10 @@ struct state {
 	char **env;
 	struct sock_filter filter[LANDLOCK_FILTER_MAX];
 	unsigned short filter_len;
+	struct egress egress; /* with an allow-list */
+	struct connects connects;
+	struct sock_filter joined[LANDLOCK_JOINED_MAX]; /* with the default one */
+	unsigned short joined_len;
 };
 
 static void release(void *p)
@@ -53,6 +59,8 @@ static void release(void *p)
 	if (!st)
 		return;
 	scratch_remove(&st->scratch, st->uid);
+	if (st->spec && st->spec->net == NET_ALLOW)
+		egress_forget(&st->egress);
 	guard_free(st->guard);
 	if (st->have_plan)
 		plan_free(&st->plan);
@@ -112,8 +120,6 @@ static int check(const struct state *st, struct brig_error *err)
 		if (!s->binds[i].writable && in_writable(s, s->binds[i].dst))
 			return refuse(err, "keep a tree read-only inside a writable one (--ro)",
 				      "move it out of the workspace");
-	if (s->net == NET_ALLOW)
-		return refuse(err, "keep to a network allow-list", "leave --allow out");
 	if (s->tmp_asked)
 		return refuse(err, "limit the size of temporary files (--tmp-size)",
 			      "leave --tmp-size out");
@@ -167,8 +173,17 @@ static int make_ruleset(struct state *st, struct brig_error *err)
 			     "line, or --backend native");
 		return -EOPNOTSUPP;
 	}
-	st->ruleset = landlock_ruleset(NULL, 0, st->abi, s->net == NET_NONE);
+	if (s->net == NET_ALLOW && st->abi < 4) {
+		err_set(err, BRIG_E_UNSUPPORTED, 0, "landlock",
+			"this kernel's Landlock (version %d) does not hold connections to "
+			"ports, which an allow-list needs", st->abi);
+		err_fix(err, "use Linux 6.7 or later, --net none, or --backend native");
+		return -EOPNOTSUPP;
+	}
+	st->ruleset = landlock_ruleset(NULL, 0, st->abi, s->net != NET_HOST);
 	int r = st->ruleset < 0 ? st->ruleset : allow_system(st);
+	for (int i = 0; i < 2 && r == 0 && s->net == NET_ALLOW; i++)
+		r = landlock_allow_port(st->ruleset, st->connects.ports[i]);
 	if (r == 0)
 		r = landlock_allow(st->ruleset, s->workspace.fd,
 				   s->workspace.writable ? LL_WRITE : LL_READ, true,
@@ -179,6 +194,51 @@ static int make_ruleset(struct state *st, struct brig_error *err)
 				   s->binds[i].is_dir, st->abi);
 	return r < 0 ? err_set(err, BRIG_E_LANDLOCK_UNAVAILABLE, -r, "landlock",
 			       "the ruleset") : 0;
+}
+
+/* The proxies, before the rules that let them be reached. */
+static int make_proxies(struct state *st, struct brig_error *err)
+{
+	if (st->spec->net != NET_ALLOW)
+		return 0;
+	int r = egress_init(&st->egress, st->spec, err);
+	if (r < 0)
+		return r;
+	r = egress_proxies(&st->egress);
+	st->connects.ports[0] = egress_port(&st->egress, ALLOW_CONNECT);
+	st->connects.ports[1] = egress_port(&st->egress, ALLOW_SOCKS);
+	return r < 0 ? err_set(err, BRIG_E_SETUP_FAILED, -r, "net", "the proxies' listeners") : 0;
+}
+
+static bool has_variable(char **env, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (; env && *env; env++)
+		if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
+			return true;
+	return false;
+}
+
+/* Without them no program would find the way.  Nothing else than HTTP in ALL_PROXY:
+ * not everybody who looks there knows SOCKS, and some fail for that. */
+static int add_proxies(struct state *st)
+{
+	static const char *const names[] = { "http_proxy", "HTTP_PROXY", "https_proxy",
+					     "HTTPS_PROXY", "all_proxy", "ALL_PROXY" };
+	int r = 0;
+
+	if (st->spec->net != NET_ALLOW)
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(names) && r == 0; i++)
+		if (!has_variable(st->spec->env, names[i]))
+			r = strv_take(&st->env, str_fmt("%s=http://%s@127.0.0.1:%u", names[i],
+							st->egress.password,
+							st->connects.ports[0]));
+	if (r == 0 && !has_variable(st->spec->env, "BRIG_SOCKS_PROXY"))
+		r = strv_take(&st->env, str_fmt("BRIG_SOCKS_PROXY=socks5h://%s@127.0.0.1:%u",
+						st->egress.password, st->connects.ports[1]));
+	return r;
 }
 
 /* HOME and TMPDIR are the private directory, unless the caller set others. */
@@ -197,7 +257,7 @@ static int make_env(struct state *st)
 	}
 	if (r == 0 && !tmp)
 		r = strv_take(&st->env, str_fmt("TMPDIR=%s", st->scratch.path));
-	return r;
+	return r == 0 ? add_proxies(st) : r;
 }
 
 static int prepare(const struct spec *s, void **state, struct brig_error *err)
@@ -209,6 +269,7 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	*state = st;
 	st->spec = s;
 	st->ruleset = st->scratch.fd = st->scratch.parent = -1;
+	st->egress.watch = st->egress.sock = -1;
 	st->uid = s->as_root ? s->host_uid : geteuid();
 	st->gid = s->as_root ? s->host_gid : getegid();
 	int r = plan_build(&st->plan, s, err);
@@ -221,19 +282,18 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	if (r == 0)
 		r = scratch_plan(&st->scratch, s->id, s->nested, err);
 	if (r == 0)
+		r = make_proxies(st, err);
+	if (r == 0)
 		r = make_ruleset(st, err);
 	if (r < 0)
 		return r;
-	st->filter_len = landlock_filter(st->filter, st->abi, s->net == NET_HOST);
+	st->filter_len = landlock_filter(st->filter, st->abi, s->net);
+	st->joined_len = landlock_filter_join(st->joined, st->filter, st->filter_len,
+					      seccomp_default(true));
+	if (!st->joined_len)
+		return err_set(err, BRIG_E_INTERNAL, E2BIG, "prepare", "the filter");
 	return make_env(st) < 0 ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare",
 					  "environment") : 0;
-}
-
-static int load(const struct sock_filter *insns, unsigned short len)
-{
-	const struct sock_fprog prog = { len, (struct sock_filter *)insns };
-
-	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? -errno : 0;
 }
 
 /* In the keeper, which removes it if nobody else lives to: makes the private
@@ -247,29 +307,59 @@ static int begin(void *arg)
 					  st->abi);
 }
 
+/* Proof that Landlock holds connections to ports: nobody else says EACCES. */
+static bool ports_are_held(void)
+{
+	const struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(1),
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	cleanup_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	return fd >= 0 && connect(fd, (const struct sockaddr *)&a, sizeof a) < 0 &&
+	       errno == EACCES;
+}
+
+/* With an allow-list our own part asks about connections: then there has to be a
+ * listener, and it has to be ours. */
+static int load_filters(const struct state *st, int *listener)
+{
+	const bool ask = st->spec->net == NET_ALLOW;
+	const struct seccomp_prog own = { .insns = st->filter, .len = st->filter_len,
+					  .notify = ask };
+	const struct seccomp_prog joined = { .insns = st->joined, .len = st->joined_len,
+					     .notify = true };
+	const struct seccomp_prog *theirs = st->spec->seccomp;
+	int asks = -1, r = theirs ? 0 : exec_filter(&joined, listener);
+
+	/* somebody else's supervisor is around us: see exec_filter() */
+	if (!theirs && (r != -EBUSY || ask))
+		return r;
+	r = exec_filter(&own, &asks);
+	if (r == 0 && theirs) /* a caller's profile never goes below the floor */
+		r = exec_filter(seccomp_floor(), listener);
+	if (r == 0)
+		r = exec_filter(theirs ? theirs : seccomp_default(false), listener);
+	*listener = asks;
+	return r;
+}
+
 /* In the command's process: no allocation, no stdio. */
-static int confine(const void *arg, struct wire *ready, const char **what,
-		   enum brig_code *code)
+static int confine(const void *arg, struct wire *ready, int *listener,
+		   const char **what, enum brig_code *code)
 {
 	const struct state *st = arg;
-	const struct seccomp_prog *f = st->spec->seccomp;
-
 	*code = BRIG_E_LANDLOCK_UNAVAILABLE;
 	*what = "restricting the command";
 	int r = landlock_apply(st->ruleset);
 	if (r < 0)
 		return r;
+	*what = "holding connections to ports";
+	if (st->spec->net == NET_ALLOW && !ports_are_held())
+		return -EPERM;
 	ready->landlock_abi = st->abi;
 	ready->canary = landlock_canary(st->scratch.fd);
 	*code = BRIG_E_SECCOMP_FAILED;
 	*what = "loading the filter";
-	r = load(st->filter, st->filter_len);
-	if (r == 0 && f) /* a caller's profile never goes below the floor */
-		r = load(seccomp_floor()->insns, seccomp_floor()->len);
-	if (!f)
-		f = seccomp_default(false);
-	if (r == 0)
-		r = load(f->insns, f->len);
+	r = load_filters(st, listener);
 	if (r < 0)
 		return r;
 	/* proof that the filter closes the network: a call only it refuses so */
@@ -284,7 +374,7 @@ static unsigned judge(const void *arg, const struct evidence *ev,
 		      const struct wire *ready, pid_t pid, unsigned bits)
 {
 	const struct state *st = arg;
-	int filters = st->spec->seccomp ? 3 : 2;
+	int filters = st->spec->seccomp ? 3 : 1;
 
 	(void)pid;
 	/* An ordinary user cannot empty the bounding set; without new privileges
@@ -297,7 +387,7 @@ static unsigned judge(const void *arg, const struct evidence *ev,
 	if (!all)
 		bits &= ~LAYER_BIT(LAYER_SECCOMP);
 	bits &= ~LAYER_BIT(LAYER_NET);
-	if (all && st->spec->net == NET_NONE && ready->errnum == EAFNOSUPPORT)
+	if (all && st->spec->net != NET_HOST && ready->errnum == EAFNOSUPPORT)
 		bits |= LAYER_BIT(LAYER_NET);
 	/* never root of the machine */
 	if (ev->uid_host == 0 && !ev->nested)
@@ -315,14 +405,24 @@ static void settle(void *arg, struct brig_result *res)
 			    "the private directory could not be removed", "remove it", 1);
 }
 
+static void notified(void *arg, int *listener, uint32_t refused[DENY_MAX_CALL],
+		     struct brig_result *res)
+{
+	struct state *st = arg;
+
+	connects_handle(&st->connects, listener, refused, res);
+}
+
 static void run(const struct spec *s, void *state, struct brig_result *res)
 {
 	struct state *st = state;
 	const struct tree_job job = {
 		.spec = s, .argv = s->argv, .paths = st->plan.exec_paths, .env = st->env,
-		.sandbox = true, .wanted = tree_wanted(s), .can = CAN,
-		.begin = begin, .confine = confine, .judge = judge, .settle = settle, .arg = st,
+		.sandbox = true, .wanted = watch_wanted(s), .can = CAN,
+		.begin = begin, .drop = &st->ruleset, .confine = confine, .judge = judge, .settle = settle, .arg = st,
 		.protect = &st->plan.protect,
+		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
+		.notified = s->net == NET_ALLOW ? notified : NULL,
 	};
 
 	tree_run(&job, res);
@@ -340,13 +440,18 @@ static void describe(const struct spec *s, const void *state, struct buf *out)
 		buf_addf(out, "%s: %s\n", s->binds[i].writable ? "write" : "read",
 			 p ? p : "?");
 	}
-	buf_adds(out, s->net == NET_HOST ? "sockets: IPv4, IPv6\n" : "sockets: none\n");
+	buf_adds(out, s->net == NET_HOST ? "sockets: IPv4, IPv6\n" :
+		      s->net == NET_ALLOW ? "sockets: TCP to brig's proxies, which keep to the "
+					    "allow-list; proxy variables are set\n" :
+					    "sockets: none\n");
 }
 
 const struct backend backend_landlock = {
 	.name = "landlock",
 	.summary = "Landlock and seccomp without namespaces: where there are none",
 	.can = CAN,
+	.allow_list = "for programs that heed the proxy variables, which are set; nothing "
+		      "else can be reached by anybody",
 	.probe = landlock_probe,
 	.prepare = prepare,
 	.run = run,

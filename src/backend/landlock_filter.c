@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -57,9 +59,46 @@ static const short ipc_calls[] = {
 	SYS_mq_unlink,
 };
 
-static void sockets(struct prog *p, bool host_net)
+/* sends whose flags, the argument of this number, are a connect() by another name */
+static void no_fastopen(struct prog *p, long nr, unsigned arg)
 {
-	if (host_net) {
+	on_call(p, nr, 5);
+	LOAD_ARG(p, arg);
+	put(p, BPF_ALU | BPF_AND | BPF_K, 0, 0, 0x20000000 /* MSG_FASTOPEN */);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0);
+	REFUSE(p, EPERM);
+	ALLOW(p);
+}
+
+static void proxied_sockets(struct prog *p)
+{
+	on_call(p, SYS_socket, 10);
+	LOAD_ARG(p, 0);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 7, AF_INET);
+	LOAD_ARG(p, 1);
+	put(p, BPF_ALU | BPF_AND | BPF_K, 0, 0, 0xf);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, SOCK_STREAM);
+	LOAD_ARG(p, 2);
+	/* not MPTCP, which Landlock's ports do not hold */
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, IPPROTO_TCP);
+	ALLOW(p);
+	REFUSE(p, EAFNOSUPPORT);
+	on_call(p, SYS_connect, 1);
+	put(p, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_USER_NOTIF);
+	/* a socket that listens without bind() gets a port of its own, and is a way in */
+	refuse_call(p, SYS_listen, EACCES);
+	refuse_call(p, SYS_io_uring_setup, ENOSYS);
+	no_fastopen(p, SYS_sendto, 3);
+	no_fastopen(p, SYS_sendmsg, 2);
+	no_fastopen(p, SYS_sendmmsg, 3);
+}
+
+static void sockets(struct prog *p, enum net_mode net)
+{
+	if (net == NET_ALLOW) {
+		proxied_sockets(p);
+	} else if (net == NET_HOST) {
 		on_call(p, SYS_socket, 6);
 		LOAD_ARG(p, 0);
 		put(p, BPF_JMP | BPF_JEQ | BPF_K, 2, 0, AF_INET);
@@ -102,7 +141,7 @@ static void truncation(struct prog *p)
 }
 
 unsigned short landlock_filter(struct sock_filter insns[LANDLOCK_FILTER_MAX], int abi,
-			       bool host_net)
+			       enum net_mode net)
 {
 	struct prog p = { insns, 0 };
 
@@ -115,17 +154,37 @@ unsigned short landlock_filter(struct sock_filter insns[LANDLOCK_FILTER_MAX], in
 	put(&p, BPF_JMP | BPF_JGE | BPF_K, 0, 1, 0x40000000u);
 	REFUSE(&p, ENOSYS);
 #endif
-	sockets(&p, host_net);
+	sockets(&p, net);
 	for (size_t i = 0; i < sizeof ipc_calls / sizeof ipc_calls[0]; i++)
 		refuse_call(&p, ipc_calls[i], ENOSYS);
-	/* limits of other processes of the same user, the supervisor's for one */
-	on_call(&p, SYS_prlimit64, 4);
+	/* Limits of other processes of the same user, the supervisor's for one.
+	 * Those of pid 1 are left to the default filter (and the floor), which
+	 * refuses them as well and tells: an errno from here would go first. */
+	on_call(&p, SYS_prlimit64, 5);
 	LOAD_ARG(&p, 0);
-	put(&p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0);
+	put(&p, BPF_JMP | BPF_JEQ | BPF_K, 2, 0, 0);
+	put(&p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 1);
 	REFUSE(&p, EPERM);
 	ALLOW(&p);
 	if (abi < 3)
 		truncation(&p);
 	ALLOW(&p);
 	return p.n;
+}
+
+unsigned short landlock_filter_join(struct sock_filter out[LANDLOCK_JOINED_MAX],
+				    const struct sock_filter *first, unsigned short n,
+				    const struct seccomp_prog *second)
+{
+	if (n > LANDLOCK_FILTER_MAX || second->len > LANDLOCK_JOINED_MAX - LANDLOCK_FILTER_MAX)
+		return 0;
+	for (unsigned short i = 0; i < n; i++) {
+		bool allows = first[i].code == (BPF_RET | BPF_K) &&
+			      first[i].k == SECCOMP_RET_ALLOW;
+		/* the second begins by loading what it looks at */
+		out[i] = allows ? (struct sock_filter){ BPF_JMP | BPF_JA, 0, 0, n - i - 1u } :
+				  first[i];
+	}
+	memcpy(out + n, second->insns, second->len * sizeof *out);
+	return (unsigned short)(n + second->len);
 }

@@ -58,7 +58,7 @@ static int restricted(int abi)
 static int filtered(int abi)
 {
 	struct sock_filter insns[LANDLOCK_FILTER_MAX];
-	const struct sock_fprog prog = { landlock_filter(insns, abi, false), insns };
+	const struct sock_fprog prog = { landlock_filter(insns, abi, NET_NONE), insns };
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)

@@ -39,7 +39,10 @@ static void release(void *state)
 const struct backend backend_native = {
 	.name = "native",
 	.summary = "brig's own engine: namespaces, seccomp, Landlock, control groups",
-	.can = LAYERS_BASE | LAYERS_LIMITS,
+	.can = LAYERS_BASE | LAYERS_LIMITS | LAYERS_ALLOW,
+	.allow_list = "by name, for every program, through routes of the sandbox's own "
+		      "network namespace",
+	.learns = true,
 	.probe = probe_native,
 	.prepare = prepare,
 	.run = run,

@@ -13,6 +13,7 @@
 #include "backend/tree.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "engine/watch.h"
 
 struct none {
 	const struct spec *spec;
@@ -63,7 +64,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	struct none *n = state;
 	const struct tree_job job = {
 		.spec = s, .argv = s->argv, .paths = n->paths, .env = s->env,
-		.wanted = tree_wanted(s), .can = LAYERS_LIMITS,
+		.wanted = watch_wanted(s), .can = LAYERS_LIMITS,
 		.before_release = write_down, .arg = n,
 	};
 

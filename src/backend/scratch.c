@@ -44,6 +44,12 @@ static int open_parent(char path[PATH_MAX], bool nested)
 		close(fd);
 		return -EPERM;
 	}
+	/* an image without a /tmp for everybody: said now, with what to do */
+	if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0) {
+		int e = errno;
+		close(fd);
+		return -e;
+	}
 	snprintf(path, PATH_MAX, "/tmp");
 	return fd;
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -23,22 +22,11 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/collect.h"
 #include "engine/diagnose.h"
+#include "engine/exec.h"
 #include "engine/run.h"
-#include "engine/run_internal.h"
-
-unsigned tree_wanted(const struct spec *s)
-{
-	unsigned bits = LAYERS_BASE;
-
-	if (s->limits.memory)
-		bits |= LAYER_BIT(LAYER_MEMORY);
-	if (s->limits.pids)
-		bits |= LAYER_BIT(LAYER_PIDS);
-	if (s->limits.cpu_milli)
-		bits |= LAYER_BIT(LAYER_CPU);
-	return bits;
-}
+#include "engine/watch.h"
 
 int tree_check_ids(const struct spec *s, const char *backend, struct brig_error *err)
 {
@@ -144,53 +132,11 @@ int tree_limits(struct tree *t, struct brig_error *err)
 			 "version 1 control groups are not delegated to ordinary users");
 		return 0;
 	}
-	static const struct {
-		enum layer layer;
-		unsigned bit;
-		const char *option;
-	} need[] = { { LAYER_MEMORY, CG_MEMORY, "memory" },
-		     { LAYER_CPU, CG_CPU, "cpus" },
-		     { LAYER_PIDS, CG_PIDS, "pids" } };
-	for (size_t i = 0; i < ARRAY_LEN(need); i++)
-		if (s->required & LAYER_BIT(need[i].layer))
-			want.asked |= need[i].bit;
+	want.asked = (s->required & LAYER_BIT(LAYER_MEMORY) ? CG_MEMORY : 0u) |
+		     (s->required & LAYER_BIT(LAYER_CPU) ? CG_CPU : 0u) |
+		     (s->required & LAYER_BIT(LAYER_PIDS) ? CG_PIDS : 0u);
 	int r = cgroup_prepare(&t->cg, &want, s->id, err);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < ARRAY_LEN(need); i++) {
-		if (!(s->required & LAYER_BIT(need[i].layer)) ||
-		    (t->cg.enforced & need[i].bit) ||
-		    (need[i].bit == CG_PIDS && t->nproc))
-			continue;
-		err_set(err, BRIG_E_LIMIT_UNENFORCEABLE, 0, "cgroup",
-			"--%s cannot be enforced here: %s", need[i].option,
-			t->cg.why[0] ? t->cg.why : "no control group is usable");
-		err_fix(err, "%s", t->cg.fix[0] ? t->cg.fix :
-						  "brig doctor shows what is missing");
-		return -EPERM;
-	}
-	return 0;
-}
-
-static int block_signals(struct tree *t, struct brig_error *err)
-{
-	static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
-					 SIGUSR2, SIGALRM, SIGTSTP, SIGCONT,
-					 SIGWINCH };
-	const struct sigaction dfl = { .sa_handler = SIG_DFL };
-	sigset_t set;
-
-	t->chld_changed = sigaction(SIGCHLD, &dfl, &t->old_chld) == 0;
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_LEN(forwarded); i++)
-		sigaddset(&set, forwarded[i]);
-	/* a reader of our output that left must not kill us before we clean up */
-	sigaddset(&set, SIGPIPE);
-	sigprocmask(SIG_BLOCK, &set, &t->old_mask);
-	sigdelset(&set, SIGPIPE);
-	t->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return t->sigfd < 0 ? err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "signals") :
-			      0;
+	return r < 0 ? r : watch_limits(s, &t->cg, t->nproc, err);
 }
 
 static int pair(int *ours, int *theirs)
@@ -277,30 +223,19 @@ static int make_channels(struct tree *t, struct brig_error *err)
 	return r < 0 ? err_set(err, BRIG_E_NO_MEMORY, -r, "prepare", "descriptors") : 0;
 }
 
-static int prepare_script_argv(struct tree *t)
-{
-	size_t n = strv_len(t->job->argv);
-	static char sh[] = "sh";
-
-	t->script_argv = calloc(n + 2, sizeof *t->script_argv);
-	if (!t->script_argv)
-		return -ENOMEM;
-	t->script_argv[0] = sh;
-	memcpy(t->script_argv + 2, t->job->argv + 1, n * sizeof(char *));
-	return 0;
-}
-
 static int prepare(struct tree *t, struct brig_error *err)
 {
 	int r = run_check_stdio(err);
 
 	if (r < 0)
 		return r;
-	if (prepare_script_argv(t) < 0)
+	t->script_argv = exec_script_argv(t->job->argv);
+	if (!t->script_argv)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "arguments");
-	r = block_signals(t, err);
-	if (r == 0)
-		r = tree_limits(t, err);
+	r = signals_take(&t->sig);
+	if (r < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, -r, "prepare", "signals");
+	r = tree_limits(t, err);
 	return r == 0 ? make_channels(t, err) : r;
 }
 
@@ -333,56 +268,19 @@ static int start(struct tree *t, struct brig_error *err)
 			       "a descriptor of the keeper");
 	t->res->evidence.nested = t->job->spec->nested;
 	evidence_read_own(&t->res->evidence);
+	if (t->job->drop)
+		fd_close(t->job->drop);
 	return 0;
-}
-
-static void protect_denied(void *arg, const char *path, const char *moved_to)
-{
-	struct brig_result *res = arg;
-
-	if (!res)
-		return; /* the keeper has nobody to tell */
-	cleanup_free char *fix =
-		moved_to ? str_fmt("moved aside to %s; if you want it, review it and "
-				   "rename it back", moved_to) :
-			   strdup("it was put back as it was before the run");
-	result_deny(res, "path", path, "a protected path was created or replaced",
-		    fix ? fix : "", 1);
 }
 
 void tree_settle(struct tree *t, struct brig_result *res)
 {
 	const struct tree_job *job = t->job;
 
-	if (job->protect &&
-	    protect_sweep(job->protect, job->spec->workspace.fd, protect_denied, res) < 0 &&
-	    res)
-		result_deny(res, "path", "protected paths",
-			    "a protected path was created and could not be moved aside",
-			    "look at the workspace before using it", 1);
+	if (job->protect)
+		watch_sweep(job->protect, job->spec->workspace.fd, res);
 	if (job->settle)
 		job->settle(job->arg, res);
-}
-
-static void account(struct tree *t)
-{
-	struct brig_result *res = t->res;
-	struct cgroup_usage u = { 0 };
-
-	if (!t->cg.version)
-		return;
-	cgroup_read_usage(&t->cg, &u);
-	if (u.memory_peak)
-		res->max_rss_kb = u.memory_peak / 1024;
-	res->oom = u.oom_kills > 0;
-	if (u.oom_kills)
-		result_deny(res, "memory", "memory limit",
-			    "the tree used more than its memory limit",
-			    "raise --memory", u.oom_kills);
-	if (u.pids_refused)
-		result_deny(res, "pids", "process limit",
-			    "the tree reached its limit on processes", "raise --pids",
-			    u.pids_refused);
 }
 
 /* The keeper is gone, or was killed: then its tree fell to us. */
@@ -428,9 +326,15 @@ static void finish(struct tree *t)
 	if (t->keeper > 0)
 		take_over(t);
 	t->t_end = now_ns();
-	tree_settle(t, res);
+	if (t->job->egress)
+		egress_end(t->job->egress, res);
+	/* No process refers to it any more. */
+	collect_later(&t->mntns);
+	if (!t->settled)
+		tree_settle(t, res);
 	if (t->released) {
-		account(t);
+		watch_account(&t->cg, res);
+		notify_report(t->refused, res);
 		res->wall_ms = (double)(t->t_end - t->t_release) / 1e6;
 	}
 	if (t->left)
@@ -448,14 +352,13 @@ static void finish(struct tree *t)
 		       &t->err_read, &t->say_read, &t->say_write, &t->status_read,
 		       &t->status_write, &t->death_read, &t->death_write, &t->stdio[0],
 		       &t->stdio[1], &t->stdio[2], &t->term.pty, &t->term.pty_slave,
-		       &t->keeper_pidfd, &t->ready_pidfd, &t->sigfd };
+		       &t->keeper_pidfd, &t->ready_pidfd,
+		       &t->listener };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_close(fds[i]);
 	if (t->old_subreaper == 0)
 		prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
-	sigprocmask(SIG_SETMASK, &t->old_mask, NULL);
-	if (t->chld_changed)
-		sigaction(SIGCHLD, &t->old_chld, NULL);
+	signals_restore(&t->sig);
 }
 
 void tree_run(const struct tree_job *job, struct brig_result *res)
@@ -474,11 +377,10 @@ void tree_run(const struct tree_job *job, struct brig_result *res)
 		.death_read = -1, .death_write = -1, .stdio = { -1, -1, -1 },
 		.term = { .pty = -1, .pty_slave = -1 }, .keeper = -1,
 		.keeper_pidfd = -1,
-		.ready_pid = -1, .ready_pidfd = -1, .sigfd = -1, .old_subreaper = -1,
+		.ready_pid = -1, .ready_pidfd = -1, .listener = -1, .mntns = -1, .sig = SIGNALS_NONE, .old_subreaper = -1,
 	};
 	t->t_start = now_ns();
 	reap_leaving();
-	sigprocmask(SIG_BLOCK, NULL, &t->old_mask);
 	cgroup_init(&t->cg);
 	capture_init(&res->out, s->limits.max_output);
 	capture_init(&res->err, s->limits.max_output);

@@ -21,7 +21,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "engine/egress.h"
 #include "engine/evidence.h"
+#include "engine/notify.h"
 #include "engine/result.h"
 #include "engine/spec.h"
 #include "engine/wire.h"
@@ -52,10 +54,17 @@ struct tree_job {
 	/* In the keeper, before the command's process exists: makes what settle()
 	 * removes.  No allocation.  May be NULL.  -errno. */
 	int (*begin)(void *arg);
+	/* Of no use to the supervisor once the keeper has a copy: closed while it
+	 * waits anyway.  May be NULL. */
+	int *drop;
 	/* Last steps of the command's process before READY.  No allocation, no
-	 * stdio.  Fills *ready; 0, or -errno with *what and *code. */
-	int (*confine)(const void *arg, struct wire *ready, const char **what,
-		       enum brig_code *code);
+	 * stdio.  Fills *ready, and *listener when its filter tells of refused
+	 * calls; 0, or -errno with *what and *code. */
+	int (*confine)(const void *arg, struct wire *ready, int *listener,
+		       const char **what, enum brig_code *code);
+	/* The listener has something to ask; NULL: only refusals, which are counted. */
+	void (*notified)(void *arg, int *listener, uint32_t refused[DENY_MAX_CALL],
+			 struct brig_result *res);
 	/* What else the evidence shows, added to or taken from bits. */
 	unsigned (*judge)(const void *arg, const struct evidence *ev,
 			  const struct wire *ready, pid_t pid, unsigned bits);
@@ -68,6 +77,10 @@ struct tree_job {
 	void *arg;
 
 	const struct protect *protect; /* swept at the end; may be NULL */
+
+	/* NULL: no allow-list.  What has no sockets yet gets them before the
+	 * release, from the network namespace of the command's process. */
+	struct egress *egress;
 };
 
 /* Runs it.  Always fills *res. */
@@ -103,8 +116,5 @@ int tree_check_open(const struct spec *s, const char *backend, struct brig_error
 
 /* Fills a wire record's text. */
 void tree_fail_text(char *to, size_t cap, const char *from);
-
-/* The layers native would give for this spec. */
-unsigned tree_wanted(const struct spec *s);
 
 #endif

@@ -21,6 +21,7 @@
 
 #include "backend/tree_internal.h"
 #include "base/sys.h"
+#include "engine/exec.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1U << 2)
@@ -36,15 +37,6 @@ void tree_fail_text(char *to, size_t cap, const char *from)
 	to[n] = '\0';
 }
 
-/* Ends for certain, even where a filter refuses the call for it. */
-static void leave(int code) __attribute__((noreturn));
-static void leave(int code)
-{
-	syscall(SYS_exit_group, code);
-	syscall(SYS_exit, code);
-	__builtin_trap();
-}
-
 static void fail(const struct tree *t, enum brig_code code, int errnum,
 		 const char *phase, const char *what) __attribute__((noreturn));
 static void fail(const struct tree *t, enum brig_code code, int errnum,
@@ -55,7 +47,7 @@ static void fail(const struct tree *t, enum brig_code code, int errnum,
 	tree_fail_text(w.phase, sizeof w.phase, phase);
 	tree_fail_text(w.what, sizeof w.what, what);
 	(void)!write(t->ctl_child, &w, sizeof w);
-	leave(125);
+	exec_leave(125);
 }
 
 /* Version 1: "0" in `tasks` moves the writer itself.  Version 2: born inside. */
@@ -165,7 +157,7 @@ static void die_with_keeper(const struct tree *t, pid_t keeper)
 	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		fail(t, BRIG_E_SETUP_FAILED, errno, "clone", "the death signal");
 	if (getppid() != keeper)
-		leave(125); /* too late to be told */
+		exec_leave(125); /* too late to be told */
 }
 
 static void enter_directory(const struct tree *t)
@@ -181,18 +173,6 @@ static void enter_directory(const struct tree *t)
 	close(fd);
 }
 
-/* The caller's ignored signals are not the command's. */
-static void default_signals(void)
-{
-	static const unsigned long dfl[4];
-	sigset_t none;
-
-	for (int sig = 1; sig <= 64; sig++)
-		syscall(SYS_rt_sigaction, sig, dfl, NULL, 8); /* not KILL and STOP */
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 /* Everything but 0, 1, 2 and what the job names is closed by the execve. */
 static void close_rest(const struct tree *t)
 {
@@ -205,42 +185,19 @@ static void close_rest(const struct tree *t)
 			fail(t, BRIG_E_SETUP_FAILED, errno, "stdio", "a descriptor");
 }
 
-/* A text file without #! is the shell's to run; see the engine's job.c. */
-static bool is_script(const char *path)
-{
-	char head[4] = "";
-	int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	bool script = fd >= 0 && read(fd, head, sizeof head) >= 0 &&
-		      memcmp(head, "\177ELF", 4) != 0;
-
-	if (fd >= 0)
-		close(fd);
-	return script;
-}
-
 static void execute(const struct tree *t) __attribute__((noreturn));
 static void execute(const struct tree *t)
 {
 	const struct tree_job *job = t->job;
-	int best = ENOENT;
-
-	for (char **path = job->paths; *path; path++) {
-		execve(*path, job->argv, job->env);
-		int why = errno;
-		if (why == ENOEXEC && !job->gate && is_script(*path)) {
-			t->script_argv[1] = *path;
-			execve("/bin/sh", t->script_argv, job->env);
-		}
-		/* keep looking past what is not there; remember what was */
-		if (why != ENOENT && why != ENOTDIR)
-			best = why;
-	}
+	/* a sandbox program of the system's is no script of the caller's */
+	int best = exec_candidates(job->paths, job->argv, job->env,
+				   job->gate ? NULL : t->script_argv);
 	struct wire w = { .type = job->gate ? WIRE_FAIL : WIRE_EXEC_FAIL,
 			  .code = BRIG_E_SETUP_FAILED, .errnum = best };
 	tree_fail_text(w.phase, sizeof w.phase, "exec");
 	tree_fail_text(w.what, sizeof w.what, job->argv[0]);
 	(void)!write(t->ctl_child, &w, sizeof w);
-	leave(best == ENOENT ? 127 : 126);
+	exec_leave(best == ENOENT ? 127 : 126);
 }
 
 /* The gate inside finds our socket and the command's standard error at fixed
@@ -265,7 +222,7 @@ static void wait_for_release(const struct tree *t)
 	while (n < 0 && errno == EINTR);
 	/* Anything but a release means: never run. */
 	if (n != (ssize_t)sizeof go || go.type != WIRE_GO)
-		leave(125);
+		exec_leave(125);
 }
 
 void tree_child_main(struct tree *t, pid_t keeper)
@@ -282,17 +239,21 @@ void tree_child_main(struct tree *t, pid_t keeper)
 		drop_privileges(t);
 	die_with_keeper(t, keeper);
 	enter_directory(t);
-	default_signals();
+	exec_default_signals();
 	close_rest(t);
 	if (job->gate) {
 		place_for_gate(t);
 		execute(t); /* the gate will say READY */
 	}
-	int r = job->confine ? job->confine(job->arg, &ready, &what, &code) : 0;
+	int listener = -1;
+	int r = job->confine ? job->confine(job->arg, &ready, &listener, &what, &code) : 0;
 	if (r < 0)
 		fail(t, code, -r, "confine", what);
-	if (write(t->ctl_child, &ready, sizeof ready) != (ssize_t)sizeof ready)
-		leave(125);
+	if (wire_send(t->ctl_child, &ready, &listener, listener >= 0) < 0)
+		exec_leave(125);
+	/* whoever holds it answers; that must not be one of those who ask */
+	if (listener >= 0)
+		close(listener);
 	wait_for_release(t);
 	execute(t);
 }

@@ -2,12 +2,13 @@
 #ifndef BACKEND_TREE_INTERNAL_H
 #define BACKEND_TREE_INTERNAL_H
 
-#include <signal.h>
 #include <stdint.h>
 
 #include "backend/tree.h"
 #include "engine/cgroup.h"
+#include "engine/notify.h"
 #include "engine/terminal.h"
+#include "engine/watch.h"
 
 /* supervisor → keeper: one byte */
 #define KEEPER_END 'E'     /* end everything now */
@@ -45,7 +46,10 @@ struct tree {
 	int keeper_pidfd;
 	pid_t ready_pid; /* the process that said READY, and its descriptor */
 	int ready_pidfd;
-	int sigfd;
+	int mntns;    /* of a sandbox program's making, once released */
+	int listener; /* of the filter's refusals; -1 without */
+	uint32_t refused[DENY_MAX_CALL];
+	struct signals sig;
 
 	bool init_ready; /* what has to be there before the release */
 	struct wire ready_wire;
@@ -57,9 +61,6 @@ struct tree {
 	char said[400]; /* the first words of a sandbox program */
 	size_t n_said;
 	uint64_t t_start, t_release, t_end, t_ending;
-	sigset_t old_mask;
-	struct sigaction old_chld;
-	bool chld_changed;
 	int old_subreaper;
 };
 

@@ -114,7 +114,7 @@ static void close_ends(struct tree *t)
 	int *fds[] = { &t->ctl, &t->ctl_child, &t->keep, &t->out_read, &t->err_read,
 		       &t->say_read, &t->say_write, &t->status_read,
 		       &t->status_write, &t->death_read, &t->death_write, &t->stdio[0], &t->stdio[1],
-		       &t->stdio[2], &t->term.pty, &t->term.pty_slave, &t->sigfd };
+		       &t->stdio[2], &t->term.pty, &t->term.pty_slave, &t->sig.fd };
 
 	/* one terminal may stand for all three */
 	if (t->stdio[1] == t->stdio[0])
@@ -183,6 +183,8 @@ void keeper_main(struct tree *t, pid_t supervisor)
 	fd_close(&t->ctl);
 	fd_close(&t->keep);
 	fd_close(&t->death_write);
+	if (t->job->egress)
+		egress_forget(t->job->egress);
 	int r = t->job->begin ? t->job->begin(t->job->arg) : 0;
 	k.command = r < 0 ? -1 : start(&k);
 	if (k.command < 0) {

@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,9 +20,9 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/diagnose.h"
-#include "engine/run_internal.h"
+#include "engine/netns_enter.h"
+#include "engine/watch.h"
 
-#define SETUP_DEADLINE_MS 30000u
 #define ENDING_MS 8000u /* how long the keeper has before it is ended itself */
 
 static void end_tree(struct tree *t)
@@ -50,37 +49,14 @@ static void fail(struct tree *t, enum brig_code code, int errnum, const char *ph
 	end_tree(t);
 }
 
-/* What a record says is checked before it is believed. */
 static void on_fail_record(struct tree *t, struct wire *w)
 {
-	w->phase[sizeof w->phase - 1] = '\0';
-	w->what[sizeof w->what - 1] = '\0';
-	cleanup_free char *what = str_printable(w->what);
-	cleanup_free char *phase = str_printable(w->phase);
-	enum brig_code code = w->code > BRIG_E_OK && w->code < BRIG_E__COUNT ?
-				      (enum brig_code)w->code : BRIG_E_INTERNAL;
+	cleanup_free char *what = NULL, *phase = NULL;
+	enum brig_code code;
+	int errnum;
 
-	fail(t, code, w->errnum > 0 && w->errnum < 4096 ? w->errnum : EPROTO,
-	     phase ? phase : "?", what ? what : "?");
-}
-
-static void on_exec_fail(struct tree *t, const struct wire *w)
-{
-	cleanup_free char *shown = str_printable(t->job->spec->argv[0]);
-	struct brig_error *e = &t->res->error;
-
-	if (w->errnum == ENOENT) {
-		err_set(e, BRIG_E_NOT_FOUND, 0, "exec",
-			"%.200s: not found inside the sandbox", shown ? shown : "?");
-		err_fix(e, "name a program under /usr or in the workspace, or show its "
-			   "directory with --ro");
-	} else {
-		err_set(e, BRIG_E_EXEC_FAILED, w->errnum, "exec", "%.200s",
-			shown ? shown : "?");
-		err_fix(e, w->errnum == E2BIG ?
-				   "the arguments and environment are too long" :
-				   "it must be executable and of this machine's kind");
-	}
+	watch_fail_record(w, &code, &errnum, &phase, &what);
+	fail(t, code, errnum, phase ? phase : "?", what ? what : "?");
 }
 
 /* The heart of "fail closed". */
@@ -109,6 +85,14 @@ static void judge_and_release(struct tree *t)
 	unsigned holds = evidence_layers(ev);
 	if (job->judge)
 		holds = job->judge(job->arg, ev, &t->ready_wire, t->ready_pid, holds);
+	if (job->egress && egress_poll_fd(job->egress) < 0 && (holds & LAYER_BIT(LAYER_NET))) {
+		/* only brig's own gate has run in there, and it waits */
+		if (netns_enter(job->egress, t->ready_pid, t->ready_pidfd, err) < 0) {
+			end_tree(t);
+			return;
+		}
+		holds |= LAYERS_ALLOW;
+	}
 	holds &= job->can;
 	/* as in backend_run(): all that was written down, or what it can give */
 	unsigned required = s->require_explicit ? s->required :
@@ -131,6 +115,10 @@ static void judge_and_release(struct tree *t)
 		end_tree(t);
 		return;
 	}
+	/* Held until the end: taking the mount tree apart waits for the whole
+	 * machine, and then init's end, which we wait for, need not. */
+	if (job->gate)
+		t->mntns = evidence_mntns(t->ready_pid, t->ready_pidfd);
 	const struct wire go = { .type = WIRE_GO };
 	if (send(t->ctl, &go, sizeof go, MSG_NOSIGNAL) != (ssize_t)sizeof go) {
 		fail(t, BRIG_E_SETUP_FAILED, errno, "release", "the command's process");
@@ -143,13 +131,14 @@ static void judge_and_release(struct tree *t)
 	terminal_start(&t->term);
 }
 
-static void on_ready(struct tree *t, const struct wire *w, pid_t from)
+static void on_ready(struct tree *t, const struct wire *w, pid_t from, int *listener)
 {
 	/* Nothing of the command's runs before GO: whoever says it is ours. */
 	if (t->ready_pid > 0 || from <= 0)
 		return;
 	t->ready_pid = from;
 	t->ready_wire = *w;
+	t->listener = take_fd(listener);
 	t->res->evidence.landlock_abi = w->landlock_abi;
 	t->res->evidence.landlock_canary = w->canary;
 }
@@ -173,6 +162,10 @@ static void on_status(struct tree *t)
 	} else if (t->released && !t->ending) {
 		t->inner = rep.status;
 		t->inner_known = true;
+		/* Init has killed and reaped all there was.  The program around it
+		 * takes a while to end: time to look at the workspace. */
+		t->settled = true;
+		tree_settle(t, t->res);
 	}
 }
 
@@ -182,20 +175,27 @@ static void on_control(struct tree *t)
 	struct iovec iov = { &w, sizeof w };
 	union {
 		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(struct ucred))];
+		char space[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
 	} c;
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.space,
 			    .msg_controllen = sizeof c.space };
 	pid_t from = -1;
+	cleanup_close int fd = -1;
 	ssize_t n = recvmsg(t->ctl, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
-	struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_CREDENTIALS) {
+	for (struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL; h; h = CMSG_NXTHDR(&m, h)) {
 		struct ucred u;
-		memcpy(&u, CMSG_DATA(h), sizeof u);
-		from = u.pid;
+		if (h->cmsg_level != SOL_SOCKET)
+			continue;
+		if (h->cmsg_type == SCM_CREDENTIALS) {
+			memcpy(&u, CMSG_DATA(h), sizeof u);
+			from = u.pid;
+		} else if (h->cmsg_type == SCM_RIGHTS && fd < 0 &&
+			   h->cmsg_len >= CMSG_LEN(sizeof fd)) {
+			memcpy(&fd, CMSG_DATA(h), sizeof fd); /* the buffer holds one */
+		}
 	}
 	if (n != (ssize_t)sizeof w) {
 		fd_close(&t->ctl); /* the command is running, or all is over */
@@ -204,9 +204,9 @@ static void on_control(struct tree *t)
 	if (w.type == WIRE_FAIL && !t->released)
 		on_fail_record(t, &w);
 	else if (w.type == WIRE_EXEC_FAIL && t->released)
-		on_exec_fail(t, &w);
+		watch_exec_failed(t->job->spec->argv[0], w.errnum, &t->res->error);
 	else if (w.type == WIRE_READY && !t->released)
-		on_ready(t, &w, from);
+		on_ready(t, &w, from, &fd);
 }
 
 static void on_note(struct tree *t)
@@ -241,39 +241,31 @@ static void on_note(struct tree *t)
 
 static void on_signal(struct tree *t)
 {
-	struct signalfd_siginfo si;
+	int sig = signals_next(&t->sig);
 
-	if (read(t->sigfd, &si, sizeof si) != (ssize_t)sizeof si)
+	if (sig == 0)
 		return;
-	int sig = (int)si.ssi_signo;
 	if (sig == SIGWINCH) {
 		terminal_resize(&t->term);
 		return;
 	}
 	if (!t->released) {
-		if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
+		if (signals_ends_setup(sig))
 			fail(t, BRIG_E_SETUP_FAILED, EINTR, "setup",
 			     "interrupted before the command was released");
 		return;
 	}
-	/* to the command's whole process group, as a terminal would do it */
-	int to = t->ready_pidfd;
-	if (sys_pidfd_send_signal(to, sig, PIDFD_SIGNAL_PROCESS_GROUP) < 0 &&
-	    (errno == EINVAL || errno == ESRCH))
-		sys_pidfd_send_signal(to, sig, 0); /* before Linux 6.9; no leader */
-	if (sig == SIGTSTP && t->term.pty < 0)
-		raise(SIGSTOP);
+	signals_forward(t->ready_pidfd, sig, t->term.pty >= 0);
 }
 
-static void drain(int *fd, struct capture *c)
+/* Without the process there is no network, which is safe; that it is gone is said
+ * in the result. */
+static void on_egress(struct tree *t)
 {
-	big_buffer char data[65536];
-	ssize_t n = read(*fd, data, sizeof data);
+	struct brig_error err = { 0 };
 
-	if (n > 0)
-		capture_add(c, data, (size_t)n);
-	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
-		fd_close(fd);
+	if (egress_handle(t->job->egress, t->res, &err) < 0)
+		result_deny(t->res, "net", "egress", err.message, err.fix, 1);
 }
 
 /* The first words of a sandbox program that did not get as far as READY. */
@@ -297,16 +289,8 @@ static void on_said(struct tree *t)
 /* After the tree is gone: what is still in the pipes. */
 static void drain_rest(struct tree *t)
 {
-	struct {
-		int *fd;
-		struct capture *c;
-	} streams[] = { { &t->out_read, &t->res->out }, { &t->err_read, &t->res->err } };
-
-	for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
-		struct pollfd p = { .fd = *streams[i].fd, .events = POLLIN };
-		while (*streams[i].fd >= 0 && poll(&p, 1, 0) > 0)
-			drain(streams[i].fd, streams[i].c);
-	}
+	watch_drain_rest(&t->out_read, &t->res->out);
+	watch_drain_rest(&t->err_read, &t->res->err);
 	struct pollfd p = { .fd = t->say_read, .events = POLLIN };
 	while (t->say_read >= 0 && poll(&p, 1, 0) > 0)
 		on_said(t);
@@ -316,26 +300,19 @@ static void drain_rest(struct tree *t)
 /* Milliseconds until the deadline of the current phase, -1 for none; 0 passed. */
 static int time_left(struct tree *t)
 {
-	uint64_t now = now_ns();
-
 	if (t->ending) {
-		uint64_t gone = (now - t->t_ending) / 1000000;
-		if (gone < ENDING_MS)
-			return (int)(ENDING_MS - gone);
+		int left = deadline_left(t->t_ending, ENDING_MS);
+		if (left > 0)
+			return left;
 		/* its tree falls to us then */
 		sys_pidfd_send_signal(t->keeper_pidfd, SIGKILL, 0);
 		return -1;
 	}
-	uint64_t limit = t->released ? t->job->spec->limits.timeout_ms :
-				       SETUP_DEADLINE_MS;
-	uint64_t from = t->released ? t->t_release : t->t_start;
-	if (!limit || t->status_known)
+	if (t->status_known)
 		return -1;
-	uint64_t spent = (now - from) / 1000000;
-	if (spent >= limit)
-		return 0;
-	uint64_t left = limit - spent;
-	return left > 1000000 ? 1000000 : (int)left;
+	return t->released ?
+		       deadline_left(t->t_release, t->job->spec->limits.timeout_ms) :
+		       deadline_left(t->t_start, SETUP_DEADLINE_MS);
 }
 
 static void on_deadline(struct tree *t)
@@ -349,7 +326,7 @@ static void on_deadline(struct tree *t)
 	}
 }
 
-enum { P_CTL, P_NOTE, P_KEEPER, P_SIG, P_OUT, P_ERR, P_SAY, P_STATUS, P_TERM,
+enum { P_CTL, P_NOTE, P_KEEPER, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_SAY, P_STATUS, P_NET, P_TERM,
        P__N = P_TERM + TERM_POLLS };
 
 static void wait_events(struct tree *t, struct pollfd *p, int timeout)
@@ -357,11 +334,14 @@ static void wait_events(struct tree *t, struct pollfd *p, int timeout)
 	p[P_CTL] = (struct pollfd){ t->ctl, POLLIN, 0 };
 	p[P_NOTE] = (struct pollfd){ t->keep, POLLIN, 0 };
 	p[P_KEEPER] = (struct pollfd){ t->keeper_pidfd, POLLIN, 0 };
-	p[P_SIG] = (struct pollfd){ t->sigfd, POLLIN, 0 };
+	p[P_SIG] = (struct pollfd){ t->sig.fd, POLLIN, 0 };
+	p[P_NOTIFY] = (struct pollfd){ t->listener, POLLIN, 0 };
 	p[P_OUT] = (struct pollfd){ t->out_read, POLLIN, 0 };
 	p[P_ERR] = (struct pollfd){ t->err_read, POLLIN, 0 };
 	p[P_SAY] = (struct pollfd){ t->say_read, POLLIN, 0 };
 	p[P_STATUS] = (struct pollfd){ t->status_read, POLLIN, 0 };
+	p[P_NET] = (struct pollfd){ t->job->egress ? egress_poll_fd(t->job->egress) : -1,
+				    POLLIN, 0 };
 	terminal_poll(&t->term, p + P_TERM);
 	if (!t->released) /* nothing of the caller's is read before it runs */
 		for (int i = P_TERM; i < P__N; i++)
@@ -380,14 +360,22 @@ static void dispatch(struct tree *t, const struct pollfd *p)
 		on_control(t);
 	if (p[P_SIG].revents)
 		on_signal(t);
+	if ((p[P_NOTIFY].revents & POLLIN) && t->job->notified)
+		t->job->notified(t->job->arg, &t->listener, t->refused, t->res);
+	else if (p[P_NOTIFY].revents & POLLIN)
+		notify_handle(&t->listener, t->refused);
+	else if (p[P_NOTIFY].revents)
+		fd_close(&t->listener); /* nobody is filtered any more */
 	if (p[P_OUT].revents)
-		drain(&t->out_read, &t->res->out);
+		watch_drain(&t->out_read, &t->res->out);
 	if (p[P_ERR].revents)
-		drain(&t->err_read, &t->res->err);
+		watch_drain(&t->err_read, &t->res->err);
 	if (p[P_SAY].revents)
 		on_said(t);
 	if (p[P_STATUS].revents && t->status_read >= 0)
 		on_status(t);
+	if (p[P_NET].revents)
+		on_egress(t);
 	if (!t->released && t->ready_pid > 0 && t->res->error.code == BRIG_E_OK &&
 	    !t->ending && (t->init_ready || !t->job->gate))
 		judge_and_release(t);

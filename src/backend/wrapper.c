@@ -18,19 +18,26 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine/watch.h"
 
-/* Ready-made templates.  With a network, the word that takes it away is left
- * out (see NET_WORD). */
+/* Ready-made templates.  Words that take the network away, or give it, are there
+ * only when that was asked for. */
 #define NET_WORD "--net=none"
+#define HOST_WORD "--disable_clone_newnet"
 static const char *const firejail[] = {
 	"firejail", "--quiet", "--noprofile", "--caps.drop=all", "--nonewprivs",
 	"--seccomp", "--private-dev", "--ipc-namespace", "--hostname=sandbox",
 	"--read-only=/", "--read-write={cwd}", NET_WORD, "--", "{argv}", NULL,
 };
+/*
+ * nsjail has limits of its own on memory, files and time by default: brig's hold
+ * instead.  It does not look along PATH: a shell does.  /tmp comes before the
+ * directory, which may lie in it.
+ */
 static const char *const nsjail[] = {
-	"nsjail", "-Mo", "-Q", "--keep_env", "--time_limit", "0", "--rlimit_as", "inf",
-	"--rlimit_fsize", "inf", "-R", "/", "-B", "{cwd}", "-T", "/tmp", "--cwd", "{cwd}",
-	"--", "{argv}", NULL,
+	"nsjail", "-Mo", "-Q", "--keep_env", "--time_limit", "0", "--disable_rlimits",
+	HOST_WORD, "--chroot", "/", "-T", "/tmp", "-B", "{cwd}", "--cwd", "{cwd}", "--",
+	"/bin/sh", "-c", "exec \"$@\"", "sh", "{argv}", NULL,
 };
 /* A scope: resource control; its words reach the command as they are, which
  * those of a service do not ($NAME would be expanded). */
@@ -77,8 +84,15 @@ static int expand_ready(struct state *st, const char *const *ready, const char *
 	char **tmpl = NULL;
 	int r = 0;
 
+	/* it takes SOURCE:DESTINATION, and a colon cannot be quoted */
+	if (ready == nsjail && strchr(cwd, ':')) {
+		err_set(err, BRIG_E_BAD_WORKSPACE, 0, "wrapper",
+			"nsjail cannot be given a directory with a colon in its name");
+		err_fix(err, "rename it, or use another backend");
+		return -EINVAL;
+	}
 	for (size_t i = 0; ready[i] && r == 0; i++)
-		if (st->spec->net == NET_NONE || !streq(ready[i], NET_WORD))
+		if (!streq(ready[i], st->spec->net == NET_NONE ? HOST_WORD : NET_WORD))
 			r = strv_add(&tmpl, ready[i]);
 	if (r < 0)
 		err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "wrapper", "the command");
@@ -178,7 +192,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	struct state *st = state;
 	const struct tree_job job = {
 		.spec = s, .argv = st->argv, .paths = st->paths, .env = s->env,
-		.wanted = tree_wanted(s), .can = LAYERS_LIMITS, .settle = settle,
+		.wanted = watch_wanted(s), .can = LAYERS_LIMITS, .settle = settle,
 		.arg = st, .protect = &st->protect,
 	};
 

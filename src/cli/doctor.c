@@ -35,29 +35,73 @@ struct report {
 };
 
 /* The last and strongest probe: a real sandbox, through the whole pipeline. */
-static void trial(struct report *r, const char *require)
+static struct brig_result *try_one(const struct backend *b, const char *require,
+				   const char *net, struct brig_error *err)
 {
 	static const char *const cmd[] = { "/bin/sh", "-c", ":", NULL };
 	char dir[] = "/tmp/brig-doctor-XXXXXX";
 	struct brig_spec *rq = brig_spec_new();
-	struct brig_error *err = &r->err;
+	struct brig_result *res = NULL;
 
-	r->tried = true;
-	if (rq && mkdtemp(dir)) {
+	if (!rq) {
+		err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "doctor", "a trial");
+	} else if (!mkdtemp(dir)) {
+		err_set(err, BRIG_E_SETUP_FAILED, errno, "doctor", "a directory in /tmp");
+		err_fix(err, "give /tmp its mode 1777");
+	} else {
 		/* As root: somebody's directory, so that the trial is about the
 		 * engine; whether root's own can be shown is a probe of its own. */
 		if (geteuid() == 0 && chown(dir, 65534, 65534) < 0)
 			err_set(err, BRIG_E_SETUP_FAILED, errno, "doctor", "%s", dir);
 		if (brig_spec_set(rq, "workspace", dir, err) == 0 &&
 		    brig_spec_set(rq, "json", "", err) == 0 &&
-		    brig_spec_set(rq, "backend", r->b->name, err) == 0 &&
+		    brig_spec_set(rq, "backend", b->name, err) == 0 &&
+		    brig_spec_set(rq, "net", net, err) == 0 &&
 		    (!require || brig_spec_set(rq, "require", require, err) == 0) &&
 		    brig_spec_set_argv(rq, cmd, err) == 0)
-			brig_run(rq, &r->trial, err);
+			brig_run(rq, &res, err);
 		rmdir(dir);
 	}
 	brig_spec_free(rq);
+	return res;
+}
+
+/* An allow-list with nothing on it: everything that one needs is made. */
+static void try_allow_list(struct report *r)
+{
+	struct brig_error err = { 0 };
+	struct probe_result *p = &r->probes[r->n];
+
+	if (r->n == PROBE_MAX)
+		return;
+	*p = (struct probe_result){ .name = "allow-list", .layers = LAYERS_ALLOW,
+				    .state = PROBE_DEGRADED };
+	r->n++;
+	if (!r->b->allow_list) {
+		snprintf(p->detail, sizeof p->detail, "refused: this backend cannot keep to one");
+		return;
+	}
+	struct brig_result *res = try_one(r->b, NULL, "allow", &err);
+	bool ran = res && res->ran && res->exit_code == 0;
+	if (ran)
+		snprintf(p->detail, sizeof p->detail, "%s", r->b->allow_list);
+	else
+		snprintf(p->detail, sizeof p->detail, "refused: %.300s", err.message);
+	snprintf(p->fix, sizeof p->fix, "%s", ran ? "" : err.fix);
+	if (ran && (res->enforced & LAYERS_ALLOW)) {
+		p->state = PROBE_OK;
+		r->enforced |= LAYERS_ALLOW;
+	}
+	brig_result_free(res);
+}
+
+static void trial(struct report *r, const char *require)
+{
+	r->tried = true;
+	r->trial = try_one(r->b, require, "none", &r->err);
 	r->enforced = r->trial ? r->trial->enforced : 0;
+	if (r->trial && r->trial->ran)
+		try_allow_list(r);
 }
 
 /* Some have no sandbox of their own to try, only what has to be there. */
@@ -78,9 +122,32 @@ static void examine(struct report *r, const char *require, unsigned required)
 			(r->required & ~r->enforced) == 0;
 		return;
 	}
+	if (!b->allow_list)
+		try_allow_list(r);
 	r->ok = (r->required & ~b->can) == 0;
 	for (int i = 0; i < r->n; i++)
 		r->ok = r->ok && r->probes[i].state != PROBE_FAILED;
+}
+
+/* Why the trial did not come to run its command. */
+static const struct brig_error *reason(const struct report *r)
+{
+	return r->err.code == BRIG_E_OK && r->trial && !r->trial->ran ? &r->trial->error :
+									 &r->err;
+}
+
+/*
+ * When the chosen one does not work: another that was tried, contains and does.
+ * What was required by name it has to give as well.
+ */
+static const struct report *recommended(const struct report *all, size_t n,
+					const struct report *chosen, bool by_name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (chosen && !chosen->ok && &all[i] != chosen && all[i].ok && all[i].tried &&
+		    (!by_name || !(chosen->required & ~all[i].enforced)))
+			return &all[i];
+	return NULL;
 }
 
 static void json_report(struct json *j, const struct report *r)
@@ -113,11 +180,12 @@ static void json_report(struct json *j, const struct report *r)
 	}
 	jw_end_array(j);
 	jw_key(j, "error");
-	json_error(j, &r->err);
+	json_error(j, reason(r));
 	jw_end_object(j);
 }
 
-static void print_json(const struct report *all, size_t n, bool ok)
+static void print_json(const struct report *all, size_t n, bool ok,
+		       const struct report *other)
 {
 	struct buf b = { 0 };
 	struct json j;
@@ -128,6 +196,8 @@ static void print_json(const struct report *all, size_t n, bool ok)
 	jw_int(&j, 1);
 	jw_key(&j, "ok");
 	jw_bool(&j, ok);
+	jw_key(&j, "recommended");
+	jw_string(&j, other ? other->b->name : NULL);
 	jw_key(&j, "backends");
 	jw_object(&j);
 	for (size_t i = 0; i < n; i++) {
@@ -184,11 +254,11 @@ static void print_text(const struct report *r)
 			 (double)r->trial->setup_us / 1000 + r->trial->wall_ms);
 		line(c, PROBE_OK, "a real sandbox", detail, NULL);
 	} else if (r->tried) {
-		line(c, PROBE_FAILED, "a real sandbox", r->err.message, r->err.fix);
+		line(c, PROBE_FAILED, "a real sandbox", reason(r)->message, reason(r)->fix);
 	}
 }
 
-static void print_verdict(const struct report *r)
+static void print_verdict(const struct report *r, const struct report *other)
 {
 	bool c = cli_colour(STDOUT_FILENO);
 	unsigned unmet = r->required & ~r->enforced;
@@ -205,6 +275,15 @@ static void print_verdict(const struct report *r)
 		if (unmet & LAYER_BIT(i))
 			printf(" %s", layer_name((enum layer)i));
 	printf("\n");
+	if (!other)
+		return;
+	printf("%s--backend %s works here%s and enforces:", c ? "\033[1m" : "",
+	       other->b->name, c ? "\033[0m" : "");
+	for (unsigned i = 0; i < LAYER__COUNT; i++)
+		if (other->enforced & LAYER_BIT(i))
+			printf(" %s", layer_name((enum layer)i));
+	printf("\n");
+	print_missing(other->trial->missing);
 }
 
 static unsigned required_of(const struct brig_spec *rq)
@@ -231,7 +310,7 @@ static void print_others(const struct report *all, size_t n, const struct report
 		if (r == chosen)
 			continue;
 		cleanup_free char *why = str_printable(
-			r->ok ? "" : r->err.message[0] ? r->err.message :
+			r->ok ? "" : reason(r)->message[0] ? reason(r)->message :
 			r->n ? r->probes[0].detail : "");
 		printf("  %-8s %s%s\n", r->b->name, r->ok ? "" : "not here: ",
 		       r->ok ? r->b->summary : why ? why : "?");
@@ -260,12 +339,13 @@ static int doctor(const struct brig_spec *rq)
 			i == want ? required_of(rq) : LAYERS_BASE);
 	}
 	bool ok = chosen && chosen->ok;
+	const struct report *other = recommended(all, n, chosen, require != NULL);
 	if (request_flag(rq, OPT_JSON)) {
-		print_json(all, n, ok);
+		print_json(all, n, ok, other);
 	} else if (chosen) {
 		print_text(chosen);
 		print_others(all, n, chosen);
-		print_verdict(chosen);
+		print_verdict(chosen, other);
 	} else {
 		fprintf(stderr, "brig doctor: the %s backend is not available in this "
 				"version\n", request_text(rq, OPT_BACKEND));

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/json.h"
 #include "backend/backend.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -48,6 +49,10 @@ static void warn_loose(const struct brig_spec *rq)
 		origin_text(request_origin(rq, OPT_NET), from, sizeof from);
 		fprintf(stderr, "brig: warning: --net host (%s): the command shares this "
 				"machine's network\n", from);
+	} else if (streq(request_text(rq, OPT_NET), "allow") && request_flag(rq, OPT_LEARN)) {
+		origin_text(request_origin(rq, OPT_LEARN), from, sizeof from);
+		fprintf(stderr, "brig: warning: --learn (%s): the command can connect to EVERY "
+				"public host name\n", from);
 	}
 }
 
@@ -96,6 +101,15 @@ static void warn_path(void *arg, const char *target, const char *text)
 	(void)arg;
 	fprintf(stderr, "brig: protected: %.200s: %s\n", what ? what : "?",
 		how ? how : "?");
+}
+
+/* The list that was learned is for a person; a program reads the result object. */
+static void print_learned(const struct brig_result *res)
+{
+	cleanup_free char *text = res->learning ? learned_text(res) : NULL;
+
+	if (text)
+		fputs(text, stderr);
 }
 
 /* A person at a terminal is not on the clock, and sees where he is; unless the
@@ -147,8 +161,10 @@ static int run_request(struct brig_spec *rq, bool person)
 		if (code == EXIT_REFUSED)
 			code = cli_error_code(&err, true);
 	}
-	if (!request_flag(rq, OPT_JSON))
+	if (!request_flag(rq, OPT_JSON)) {
 		brig_result_warn(res, warn_path, NULL);
+		print_learned(res);
+	}
 	write_result(res, request_flag(rq, OPT_JSON), status_fd);
 	/* The process ends here: the kernel frees faster than we could. */
 	fflush(NULL);

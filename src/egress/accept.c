@@ -128,8 +128,6 @@ static void listener_ready(struct source *s, uint32_t events)
 		addr_from_sock(&ss, &peer, &peer_port);
 		if (eg->conns >= eg->config.max_conns)
 			refuse(eg, via, fd, EG_R_LIMIT, &peer, peer_port, l->port);
-		else if (via != EG_VIA_DIRECT)
-			conn_new(eg, via, fd, &peer, peer_port, &dst, 0);
 		else if (destination(fd, roles[l->role].original, peer.family, &dst, &port))
 			conn_new(eg, via, fd, &peer, peer_port, &dst, port);
 		else
@@ -174,13 +172,15 @@ static const struct {
 	{ EG_R_PROXY_BAD, "400 Bad Request", SOCKS_FAILED },
 	{ EG_R_BAD_NAME, "400 Bad Request", SOCKS_NOT_ALLOWED },
 	{ EG_R_HEAD_TIME, "408 Request Timeout", SOCKS_FAILED },
+	{ EG_R_PROXY_AUTH, "407 Proxy Authentication Required\r\n"
+			   "Proxy-Authenticate: Basic realm=\"brig\"", SOCKS_NOT_ALLOWED },
 	{ EG_R_NONE, "403 Forbidden", SOCKS_NOT_ALLOWED }, /* all others */
 };
 
 void accept_answer(struct conn *c, enum eg_reason why)
 {
 	uint8_t reply[SOCKS_REPLY];
-	char text[200];
+	char text[300];
 	size_t i = 0;
 
 	if (c->ev.via == EG_VIA_DIRECT)
@@ -188,7 +188,7 @@ void accept_answer(struct conn *c, enum eg_reason why)
 	while (answers[i].why && answers[i].why != why)
 		i++;
 	if (c->ev.via == EG_VIA_SOCKS) {
-		if (!c->asked_twice)
+		if (!c->asked_twice || !c->proven)
 			return;
 		socks_reply(reply, why ? answers[i].socks : SOCKS_DONE);
 		say(c, reply, sizeof reply);
@@ -226,26 +226,51 @@ static void aim_at(struct conn *c, const struct http_place *p, uint16_t port)
 		conn_aim(c, p->name, NULL, port);
 }
 
+/* Somebody who is not of the sandbox, or was not told. */
+static void no_password(struct conn *c)
+{
+	snprintf(c->ev.name, sizeof c->ev.name, "(proxy)");
+	conn_end(c, EG_R_PROXY_AUTH, 0);
+}
+
 static void ask_socks(struct conn *c)
 {
 	struct flow *f = &c->flow[UP];
+	const char *auth = c->eg->config.client_auth;
 	struct http_place place;
 	enum socks_result r;
 	uint8_t code = 0, hello[2] = { 5, 0 };
 	size_t used = 0;
 
 	if (!c->asked_twice) {
-		r = socks_greeting((uint8_t *)f->buf, f->len, &used, &code);
+		r = socks_greeting((uint8_t *)f->buf, f->len, *auth, &used, &code);
 		if (r == SOCKS_MORE)
 			return;
 		hello[1] = code;
 		if (r != SOCKS_INVALID)
 			say(c, hello, sizeof hello);
 		if (r != SOCKS_OK) {
-			conn_end(c, EG_R_PROXY_BAD, 0);
+			if (r == SOCKS_REFUSE && *auth)
+				no_password(c);
+			else
+				conn_end(c, EG_R_PROXY_BAD, 0);
 			return;
 		}
 		c->asked_twice = true;
+		c->proven = !*auth;
+		consume(f, used);
+	}
+	if (!c->proven) {
+		r = socks_password((uint8_t *)f->buf, f->len, auth, &used, &code);
+		if (r == SOCKS_MORE)
+			return;
+		if (r != SOCKS_INVALID)
+			say(c, (uint8_t[]){ 1, code }, 2);
+		if (r != SOCKS_OK) {
+			no_password(c);
+			return;
+		}
+		c->proven = true;
 		consume(f, used);
 	}
 	r = socks_request((uint8_t *)f->buf, f->len, &used, &place, &code);
@@ -306,6 +331,14 @@ static void ask_http(struct conn *c)
 		conn_end(c, EG_R_PROXY_BAD, 0);
 		return;
 	}
+	/* first of all: nobody else's process is told what is on the list */
+	const char *basic = c->eg->client_basic;
+	if (*basic && !socks_same(f->buf + r.auth_at, r.auth_at ? r.auth_len : 0, basic,
+				  strlen(basic))) {
+		no_password(c);
+		return;
+	}
+	c->proven = true;
 	if (r.absolute) {
 		ask_absolute(c, &r);
 		return;

@@ -90,6 +90,16 @@ static int read_ports(const char *text, struct allow_entry *e, char *why, size_t
 	}
 }
 
+/* 198.18.0.0/15 and fd62:7269:6720::/64 stand for names inside a sandbox. */
+static bool is_our_own(const struct allow_entry *e)
+{
+	static const unsigned char six[8] = { 0xfd, 0x62, 0x72, 0x69, 0x67, 0x20 };
+
+	if (e->family == AF_INET)
+		return e->bits >= 15 && e->addr[0] == 198 && (e->addr[1] & 0xfe) == 18;
+	return e->bits >= 64 && memcmp(e->addr, six, sizeof six) == 0;
+}
+
 /* ADDRESS or ADDRESS/BITS; -ENOENT when it is not an address at all. */
 static int read_address(const char *host, struct allow_entry *e, char *why, size_t cap)
 {
@@ -117,6 +127,8 @@ static int read_address(const char *host, struct allow_entry *e, char *why, size
 	for (unsigned i = e->bits; i < (e->family == AF_INET ? 32u : 128u); i++)
 		if (e->addr[i / 8] & (0x80u >> i % 8))
 			return bad(why, cap, "has bits set behind its prefix length");
+	if (is_our_own(e))
+		return bad(why, cap, "lies in a range that brig uses inside the sandbox");
 	snprintf(e->name, sizeof e->name, "%s", host);
 	return 0;
 }

@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "egress/who.h"
 
 enum { HELD = 64, EVERY_MS = 1000 };
 
@@ -21,6 +23,7 @@ struct audit {
 	char id[EG_ID_LEN];
 	uint32_t lost;
 	struct buf line;
+	struct whos *whos; /* NULL: brig does not tell */
 	struct timer timer;
 	unsigned n_held;
 	struct eg_event held[HELD]; /* count: since it was told */
@@ -66,9 +69,26 @@ static void put_number(struct json *j, const char *key, uint64_t v)
 	jw_uint(j, v);
 }
 
-/* One line, one write: lines of several sandboxes in one file stay whole. */
-static void write_line(struct audit *a, const struct eg_event *ev)
+/* What brig found, as far as it is certain.  The texts are the program's own. */
+static void put_who(struct json *j, const struct eg_who *who)
 {
+	if (!who)
+		return;
+	if (who->pid) {
+		put_number(j, "pid", who->pid);
+		put_text(j, "comm", who->comm);
+		put_text(j, "command", who->command);
+	}
+	if (who->holders > 1) /* then it is not known which of them it was */
+		put_number(j, "holders", who->holders);
+	if (who->unseen) /* nor whether one of these had it too */
+		put_number(j, "unseen", who->unseen);
+}
+
+/* One line, one write: lines of several sandboxes in one file stay whole. */
+static void write_line(void *arg, const struct eg_event *ev, const struct eg_who *who)
+{
+	struct audit *a = arg;
 	struct eaddr client = { .family = ev->client_family };
 	char text[ADDR_TEXT];
 	struct json j;
@@ -88,6 +108,8 @@ static void write_line(struct audit *a, const struct eg_event *ev)
 		put_number(&j, "port", ev->port);
 	put_text(&j, "verdict", eg_verdict_text(ev->verdict));
 	put_text(&j, "reason", eg_reason_text(ev->reason));
+	if (ev->ended)
+		put_text(&j, "ended", eg_reason_text(ev->ended));
 	if (ev->sni[0])
 		put_text(&j, "sni", ev->sni);
 	if (ev->ech) {
@@ -100,6 +122,7 @@ static void write_line(struct audit *a, const struct eg_event *ev)
 		put_text(&j, "client", text);
 		put_number(&j, "client_port", ev->client_port);
 	}
+	put_who(&j, who);
 	if (ev->serial) {
 		put_number(&j, "up", ev->bytes_up);
 		put_number(&j, "down", ev->bytes_down);
@@ -126,21 +149,25 @@ bool audit_send(int ctl, const struct eg_msg *m)
 	return n == (ssize_t)sizeof *m;
 }
 
-static void tell(struct audit *a, enum eg_type type, struct eg_event *ev)
+static bool tell(struct audit *a, enum eg_type type, struct eg_event *ev)
 {
 	struct eg_msg m = { .type = type, .size = sizeof m };
 
 	ev->verdict = (uint8_t)eg_reason_verdict(ev->reason);
 	if (!ev->count)
 		ev->count = 1;
-	if (type == EG_EVENT)
-		write_line(a, ev);
+	if (type == EG_EVENT && a->whos)
+		whos_over(a->whos, ev);
+	else if (type == EG_EVENT)
+		write_line(a, ev, NULL);
 	ev->lost = a->lost;
 	m.event = *ev;
-	if (audit_send(a->ctl, &m))
+	bool sent = audit_send(a->ctl, &m);
+	if (sent)
 		a->lost = 0;
-	else
+	else if (type == EG_EVENT)
 		a->lost++;
+	return sent;
 }
 
 void audit_event(struct audit *a, struct eg_event *ev)
@@ -150,7 +177,23 @@ void audit_event(struct audit *a, struct eg_event *ev)
 
 void audit_open(struct audit *a, struct eg_event *ev)
 {
-	tell(a, EG_OPEN, ev);
+	/* what could not be asked is not waited for */
+	if (tell(a, EG_OPEN, ev) && a->whos)
+		whos_asked(a->whos, ev->serial);
+}
+
+void audit_who(struct audit *a, const struct eg_who *who)
+{
+	if (a->whos)
+		whos_told(a->whos, who);
+}
+
+void audit_close(struct audit *a, const struct eg_event *ev, int fd)
+{
+	if (a->whos)
+		whos_close(a->whos, ev->serial, fd);
+	else
+		close(fd);
 }
 
 static void flush(struct timer *t)
@@ -202,7 +245,14 @@ void audit_refused(struct audit *a, struct eg_event *ev)
 	a->held[a->n_held++].count = 0;
 }
 
-struct audit *audit_new(struct loop *l, int ctl, int fd, const char *id)
+void audit_flush(struct audit *a)
+{
+	flush(&a->timer);
+	if (a->whos)
+		whos_flush(a->whos);
+}
+
+struct audit *audit_new(struct loop *l, int ctl, int fd, const char *id, bool whos)
 {
 	struct audit *a = calloc(1, sizeof *a);
 
@@ -213,5 +263,8 @@ struct audit *audit_new(struct loop *l, int ctl, int fd, const char *id)
 	a->fd = fd;
 	a->timer.due = flush;
 	snprintf(a->id, sizeof a->id, "%s", id);
+	a->whos = whos ? whos_new(l, write_line, a) : NULL;
+	if (whos && !a->whos)
+		free(take_ptr(a));
 	return a;
 }

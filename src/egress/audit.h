@@ -13,13 +13,21 @@
 
 struct audit;
 
-/* fd: the log or -1; ctl: the control socket.  NULL when out of memory. */
-struct audit *audit_new(struct loop *l, int ctl, int fd, const char *id);
+/* fd: the log or -1; ctl: the control socket; whos: brig tells for each audit_open()
+ * which process it is.  NULL when out of memory. */
+struct audit *audit_new(struct loop *l, int ctl, int fd, const char *id, bool whos);
 
 /* A connection that ended, or was refused.  Fills verdict, count and lost. */
 void audit_event(struct audit *a, struct eg_event *ev);
 /* One that began: to brig only. */
 void audit_open(struct audit *a, struct eg_event *ev);
+/* brig's answer to that. */
+void audit_who(struct audit *a, const struct eg_who *who);
+/* Closes the socket of a connection that was refused, when brig has had the time to
+ * find whose it is. */
+void audit_close(struct audit *a, const struct eg_event *ev, int fd);
+/* Writes what waits to be written: this is the end. */
+void audit_flush(struct audit *a);
 /* A refusal that costs the sandbox nothing to repeat: the first is told at once,
  * equal ones are counted for a second; past a number of different ones only the
  * number is told. */

@@ -39,6 +39,7 @@ struct egress {
 	uint64_t serial;
 	/* new connections: tokens, in thousandths */
 	int64_t tokens, tokens_at;
+	char client_basic[EG_AUTH_LEN * 4 / 3 + 16]; /* "Basic …", or "" */
 	struct listener *listeners;
 	struct timer refill;
 	bool full; /* the listeners are not watched until tokens come back */
@@ -89,7 +90,9 @@ struct conn {
 	enum conn_state state;
 	enum check check;
 	bool asked_twice; /* SOCKS: the greeting is done */
+	bool proven;      /* a client of a proxy had the password, or needs none */
 	bool listed;      /* the target is an address of the list: any SNI or Host */
+	bool told;        /* brig was asked who it is */
 	bool hurry;       /* a server may speak first: do not wait for the client */
 	struct side client, up;
 	struct flow flow[2];

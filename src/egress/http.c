@@ -155,8 +155,8 @@ struct seen {
 	bool length, chunked;
 };
 
-static bool read_field(const char *name, size_t n, const char *value, size_t len,
-		       struct http_request *r, struct seen *seen)
+static bool read_field(const char *head, const char *name, size_t n, const char *value,
+		       size_t len, struct http_request *r, struct seen *seen)
 {
 	if (n == 4 && strncasecmp(name, "host", 4) == 0) {
 		if (r->host.there)
@@ -172,11 +172,17 @@ static bool read_field(const char *name, size_t n, const char *value, size_t len
 		seen->chunked = r->chunked = true;
 	} else if (n == 7 && strncasecmp(name, "upgrade", 7) == 0) {
 		r->websocket = has_word(value, len, "websocket") && !memchr(value, ',', len);
+	} else if (n == 19 && strncasecmp(name, "proxy-authorization", 19) == 0) {
+		if (r->auth_at)
+			return false;
+		r->auth_at = (size_t)(value - head);
+		r->auth_len = len;
 	}
 	return true;
 }
 
-static bool read_fields(const char *p, const char *end, struct http_request *r)
+static bool read_fields(const char *head, const char *p, const char *end,
+			struct http_request *r)
 {
 	struct seen seen = { 0 };
 
@@ -198,7 +204,7 @@ static bool read_fields(const char *p, const char *end, struct http_request *r)
 		for (const char *c = v; c < vend; c++)
 			if ((*c >= 0 && *c < ' ' && *c != '\t') || *c == 0x7f)
 				return false;
-		if (!read_field(p, (size_t)(colon - p), v, (size_t)(vend - v), r, &seen))
+		if (!read_field(head, p, (size_t)(colon - p), v, (size_t)(vend - v), r, &seen))
 			return false;
 		p = eol + 2;
 	}
@@ -267,7 +273,7 @@ enum http_result http_read_head(const char *data, size_t len, struct http_reques
 	enum http_result r = read_line(data, out->line_len, out);
 	if (r != HTTP_HEAD)
 		return r;
-	return read_fields(line + 2, end + 2, out) ? HTTP_HEAD : HTTP_INVALID;
+	return read_fields(data, line + 2, end + 2, out) ? HTTP_HEAD : HTTP_INVALID;
 }
 
 enum {

@@ -42,6 +42,7 @@ struct http_request {
 	struct http_place target, host;
 	size_t path_at, path_len; /* absolute: the path in the head, maybe empty */
 	size_t line_len;          /* of the request line, without CR LF */
+	size_t auth_at, auth_len; /* the value of Proxy-Authorization; 0: none */
 	bool websocket;           /* asks to become one */
 	bool chunked;
 	uint64_t length;          /* of the body, when not chunked */

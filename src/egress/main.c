@@ -22,6 +22,8 @@
 struct setup {
 	bool configured;
 	int audit;
+	unsigned n_direct;
+	struct direct_item direct[EG_DIRECT_MAX];
 	unsigned n_sockets;
 	struct {
 		struct eg_socket s;
@@ -78,7 +80,8 @@ static void take_config(struct setup *s, const struct eg_config *c)
 	if (c->flags & ~(uint32_t)EG_FLAGS || c->pad)
 		fatal(EPROTO, "a configuration with unknown flags");
 	if (!plain_text(c->id, sizeof c->id) || !plain_text(c->proxy_host, sizeof c->proxy_host) ||
-	    !plain_text(c->proxy_auth, sizeof c->proxy_auth) || !plain_text(c->dns, sizeof c->dns))
+	    !plain_text(c->proxy_auth, sizeof c->proxy_auth) || !plain_text(c->dns, sizeof c->dns) ||
+	    !plain_text(c->client_auth, sizeof c->client_auth))
 		fatal(EPROTO, "a configuration with a text that is none");
 	*o = *c;
 	set_limit(&o->max_conns, 256, 4096, "max_conns");
@@ -93,6 +96,14 @@ static void take_config(struct setup *s, const struct eg_config *c)
 			fatal(EINVAL, "the upstream proxy's name is none");
 		memcpy(o->proxy_host, name, sizeof name);
 	}
+	if (o->flags & EG_LOOPBACK)
+		names_use_loopback();
+	if (o->client_auth[0]) {
+		if (!strchr(o->client_auth, ':'))
+			fatal(EINVAL, "a password for clients without a name");
+		memcpy(s->eg.client_basic, "Basic ", 6);
+		upstream_base64(o->client_auth, s->eg.client_basic + 6);
+	}
 	s->configured = true;
 }
 
@@ -105,6 +116,17 @@ static void take_allow(struct setup *s, const struct eg_allow *m)
 	int r = names_add(s->eg.names, m->entry, why, sizeof why);
 	if (r < 0)
 		fatal(-r, "%.200s %s", m->entry, why[0] ? why : strerror(-r));
+}
+
+/* An item that we do not understand matches nothing: the proxy is asked. */
+static void take_direct(struct setup *s, const struct eg_direct *m)
+{
+	if (!plain_text(m->item, sizeof m->item))
+		fatal(EPROTO, "an exception that is no text");
+	if (s->n_direct == EG_DIRECT_MAX)
+		fatal(E2BIG, "more than %d exceptions", EG_DIRECT_MAX);
+	if (direct_parse(m->item, &s->direct[s->n_direct]))
+		s->n_direct++;
 }
 
 static int socket_option(int fd, int option)
@@ -180,7 +202,7 @@ static const struct {
 } records[EG_TYPE_COUNT] = {
 	[EG_CONFIG] = { true, false }, [EG_ALLOW] = { true, false },
 	[EG_SOCKET] = { true, true },  [EG_AUDIT] = { true, true },
-	[EG_START] = { true, false },
+	[EG_START] = { true, false },  [EG_DIRECT] = { true, false },
 };
 
 static void read_setup(struct setup *s)
@@ -199,6 +221,8 @@ static void read_setup(struct setup *s)
 			take_config(s, &m.config);
 		else if (m.type == EG_ALLOW)
 			take_allow(s, &m.allow);
+		else if (m.type == EG_DIRECT)
+			take_direct(s, &m.direct);
 		else if (m.type == EG_SOCKET)
 			take_socket(s, &m.socket, fd);
 		else if (m.type == EG_AUDIT)
@@ -206,11 +230,29 @@ static void read_setup(struct setup *s)
 	} while (m.type != EG_START);
 }
 
-/* brig says nothing more: it goes away, or talks nonsense.  Either is the end. */
+struct control {
+	struct source src; /* first */
+	struct audit *audit;
+};
+
+/* brig tells who opened a connection; or it goes away, or talks nonsense.  Either
+ * is the end. */
 static void control_ready(struct source *s, uint32_t events)
 {
-	(void)s;
-	_exit(events & (EPOLLHUP | EPOLLRDHUP) ? 0 : 1);
+	struct control *c = (void *)s;
+	struct eg_msg m;
+	ssize_t n;
+
+	while ((n = recv(s->fd, &m, sizeof m, MSG_DONTWAIT)) == (ssize_t)sizeof m &&
+	       m.size == sizeof m && m.type == EG_WHO &&
+	       plain_text(m.who.comm, sizeof m.who.comm) &&
+	       plain_text(m.who.command, sizeof m.who.command))
+		audit_who(c->audit, &m.who);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR) &&
+	    !(events & (EPOLLHUP | EPOLLRDHUP)))
+		return;
+	audit_flush(c->audit);
+	_exit(n <= 0 ? 0 : 1);
 }
 
 static void serve(struct setup *s)
@@ -231,7 +273,7 @@ static void serve(struct setup *s)
 int main(void)
 {
 	static struct setup s = { .audit = -1 };
-	static struct source control = { .fd = EG_FD, .ready = control_ready };
+	static struct control control = { .src = { .fd = EG_FD, .ready = control_ready } };
 	struct egress *eg = &s.eg;
 	const char *what = "";
 	struct eg_msg ready = { .type = EG_READY, .size = sizeof ready };
@@ -245,17 +287,21 @@ int main(void)
 	if (!eg->names || !eg->loop)
 		fatal(ENOMEM, "starting");
 	read_setup(&s);
-	eg->upstream = upstream_new(eg->loop, eg->names, &eg->config);
+	if (eg->config.flags & EG_LEARN)
+		names_learn(eg->names);
+	eg->upstream = upstream_new(eg->loop, eg->names, &eg->config, s.direct, s.n_direct);
 	if (!eg->upstream)
 		fatal(errno, "the host's resolver or addresses");
-	eg->audit = audit_new(eg->loop, EG_FD, s.audit, eg->config.id);
+	eg->audit = audit_new(eg->loop, EG_FD, s.audit, eg->config.id,
+			      eg->config.flags & EG_TELL_OPEN);
 	if (!eg->audit)
 		fatal(ENOMEM, "starting");
+	control.audit = eg->audit;
 	eg->tokens_at = loop_now(eg->loop);
 	eg->tokens = (int64_t)eg->config.conns_per_s * 1000;
 	if ((r = confine_finish(&eg->config.max_conns, &what)) < 0)
 		fatal(-r, "confining: %s", what);
-	if ((r = loop_add(eg->loop, &control, EPOLLIN | EPOLLRDHUP)) < 0)
+	if ((r = loop_add(eg->loop, &control.src, EPOLLIN | EPOLLRDHUP)) < 0)
 		fatal(-r, "watching brig");
 	serve(&s);
 	if (!audit_send(EG_FD, &ready))

@@ -22,13 +22,14 @@ struct slot {
 struct names {
 	struct allow_entry *entries;
 	size_t n;
+	bool learn;
 	uint32_t next;
 	unsigned used;
 	struct slot *by_name[BUCKETS], *by_number[BUCKETS];
 	struct slot *newest, *oldest;
 };
 
-static const uint8_t net4[4] = { 198, 18 };
+static uint8_t net4[4] = { 198, 18 }; /* or 127.18: see names_use_loopback() */
 static const uint8_t net6[16] = { 0xfd, 0x62, 0x72, 0x69, 0x67, 0x20 };
 
 struct names *names_new(void)
@@ -71,6 +72,11 @@ int names_add(struct names *n, const char *entry, char *why, size_t cap)
 	n->entries = more;
 	n->entries[n->n++] = e;
 	return 0;
+}
+
+void names_learn(struct names *n)
+{
+	n->learn = true;
 }
 
 static bool is_digit(char c)
@@ -154,6 +160,9 @@ bool names_allow(const struct names *n, const char *name, uint16_t port)
 {
 	size_t len = strlen(name);
 
+	/* one without a dot is not a name of the public network */
+	if (n->learn && strchr(name, '.'))
+		return true;
 	for (size_t i = 0; i < n->n; i++)
 		if (has_port(&n->entries[i], port) && matches(&n->entries[i], name, len))
 			return true;
@@ -269,6 +278,11 @@ uint32_t names_number(struct names *n, const char *name)
 	link_newest(n, s);
 	n->used++;
 	return s->number;
+}
+
+void names_use_loopback(void)
+{
+	net4[0] = 127;
 }
 
 void names_synthetic(uint32_t number, int family, struct eaddr *out)

@@ -31,6 +31,9 @@ void names_free(struct names *n);
  * -E2BIG or -ENOMEM. */
 int names_add(struct names *n, const char *entry, char *why, size_t cap);
 
+/* From now on every name with a dot in it is on the list, with every port. */
+void names_learn(struct names *n);
+
 /*
  * Brings a name as it was sent into the one form that is compared: lower case,
  * letters, digits, hyphens and underscores in labels of 1 to 63, without a dot
@@ -54,6 +57,9 @@ int names_address(const struct names *n, const struct eaddr *a, uint16_t port);
 /* The number that stands for a name that is known, given now if it has none.
  * 0 when all numbers are used up or there is no memory. */
 uint32_t names_number(struct names *n, const char *name);
+/* Before the first address is given: they are of 127.18.0.0/15, for a sandbox in
+ * which nobody could make a route for the others. */
+void names_use_loopback(void);
 /* The address of a number. */
 void names_synthetic(uint32_t number, int family, struct eaddr *out);
 /* True for an address in the synthetic ranges; *number is 0 if it cannot have

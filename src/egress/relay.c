@@ -150,6 +150,16 @@ static void dialled(struct dial *d, int fd, enum eg_reason why, int errnum)
 		pump(c);
 }
 
+/* brig looks for the process beside what happens here: it is told when the
+ * connection is on its way out, or when it ends before that. */
+static void tell_open(struct conn *c)
+{
+	if (c->told || !(c->eg->config.flags & EG_TELL_OPEN))
+		return;
+	c->told = true;
+	audit_open(c->eg->audit, &c->ev);
+}
+
 void conn_end(struct conn *c, enum eg_reason why, int errnum)
 {
 	struct egress *eg = c->eg;
@@ -159,15 +169,19 @@ void conn_end(struct conn *c, enum eg_reason why, int errnum)
 		return;
 	if (why == EG_R_NONE)
 		why = EG_R_SILENT;
-	/* a verdict that was reached stands: a reset later on does not undo it */
-	if (!c->ev.reason || eg_reason_verdict(why) == EG_DENIED ||
-	    (eg_reason_verdict(why) == EG_FAILED && !c->ev.bytes_down))
+	/* Once it was connected it was allowed, and stays so unless something was
+	 * refused; how it ended is another matter. */
+	if (c->state == CONN_PASS && eg_reason_verdict(why) == EG_FAILED) {
+		c->ev.ended = (uint8_t)why;
+		why = EG_R_SILENT;
+	}
+	if (!c->ev.reason || eg_reason_verdict(why) != EG_ALLOWED)
 		c->ev.reason = (uint8_t)why;
 	c->ev.errnum = errnum;
 	c->ev.ms = (uint32_t)(loop_now(eg->loop) - c->began);
 	c->ev.bytes_up = c->flow[UP].bytes;
 	c->ev.bytes_down = c->flow[DOWN].bytes;
-	/* first the word, then the deed: brig may still find who it was */
+	tell_open(c);
 	audit_event(eg->audit, &c->ev);
 	bool clean = c->flow[UP].closed && c->flow[DOWN].closed;
 	if (!clean && c->state < CONN_PASS)
@@ -180,6 +194,9 @@ void conn_end(struct conn *c, enum eg_reason why, int errnum)
 	dial_cancel(&c->dial);
 	loop_timer_off(eg->loop, &c->timer);
 	loop_task_off(eg->loop, &c->task);
+	/* refused: brig may still find who it was, as long as there is a socket */
+	if (c->ev.verdict == EG_DENIED)
+		audit_close(eg->audit, &c->ev, loop_take(eg->loop, &c->client.src));
 	loop_close(eg->loop, &c->client.src);
 	loop_close(eg->loop, &c->up.src);
 	pump_free(&c->flow[UP]);
@@ -217,8 +234,6 @@ void conn_aim(struct conn *c, const char *name, const struct eaddr *addr, uint16
 		conn_end(c, bad, 0);
 		return;
 	}
-	if (eg->config.flags & EG_TELL_OPEN)
-		audit_open(eg->audit, &c->ev);
 	c->hurry = !check_web_port(port);
 	c->state = CONN_HEAD;
 	/* A client of a proxy speaks when it has its answer. */
@@ -226,6 +241,8 @@ void conn_aim(struct conn *c, const char *name, const struct eaddr *addr, uint16
 		dial_now(c);
 	else
 		on_head(c);
+	if (c->state != CONN_OVER)
+		tell_open(c);
 }
 
 void conn_new(struct egress *eg, enum eg_via via, int fd, const struct eaddr *peer,
@@ -252,7 +269,9 @@ void conn_new(struct egress *eg, enum eg_via via, int fd, const struct eaddr *pe
 	c->ev.serial = ++eg->serial;
 	c->ev.time_ms = audit_clock();
 	c->ev.via = (uint8_t)via;
-	c->ev.port = port;
+	c->ev.port = via == EG_VIA_DIRECT ? port : 0;
+	memcpy(c->ev.called_addr, dst->b, sizeof c->ev.called_addr);
+	c->ev.called_port = port;
 	audit_client(&c->ev, peer, peer_port);
 	eg->conns++;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -266,7 +285,15 @@ void conn_new(struct egress *eg, enum eg_via via, int fd, const struct eaddr *pe
 		on_ask(c);
 		return;
 	}
-	if (!names_is_synthetic(dst, &number)) {
+	const bool synthetic = names_is_synthetic(dst, &number);
+	/* Inside, loopback is the sandbox's own.  It comes here only because our
+	 * listeners are at every address; it does not mean the host's. */
+	if (!synthetic && addr_classify(dst, NULL) == ADDR_LOOPBACK) {
+		addr_format(dst, c->ev.name);
+		conn_end(c, EG_R_ADDRESS, 0);
+		return;
+	}
+	if (!synthetic) {
 		conn_aim(c, NULL, dst, port);
 		return;
 	}

@@ -6,18 +6,48 @@
 #include "egress/addr.h"
 #include "egress/names.h"
 
-enum { VERSION = 5, CMD_CONNECT = 1, ATYP_V4 = 1, ATYP_NAME = 3, ATYP_V6 = 4 };
+enum { METHOD_NONE = 0, METHOD_PASSWORD = 2, VERSION = 5, CMD_CONNECT = 1, ATYP_V4 = 1, ATYP_NAME = 3, ATYP_V6 = 4 };
 
-enum socks_result socks_greeting(const uint8_t *data, size_t len, size_t *used,
-				 uint8_t *code)
+enum socks_result socks_greeting(const uint8_t *data, size_t len, bool password,
+				 size_t *used, uint8_t *code)
 {
+	const uint8_t method = password ? METHOD_PASSWORD : METHOD_NONE;
+
 	if (len >= 1 && data[0] != VERSION)
 		return SOCKS_INVALID;
 	if (len < 2 || len < 2u + data[1])
 		return SOCKS_MORE;
 	*used = 2u + data[1];
-	*code = memchr(data + 2, 0, data[1]) ? 0 : SOCKS_NO_METHOD;
-	return *code == 0 ? SOCKS_OK : SOCKS_REFUSE;
+	*code = memchr(data + 2, method, data[1]) ? method : SOCKS_NO_METHOD;
+	return *code == method ? SOCKS_OK : SOCKS_REFUSE;
+}
+
+bool socks_same(const void *a, size_t n, const void *b, size_t len)
+{
+	const volatile uint8_t *p = a, *q = b;
+	uint8_t differs = n != len;
+
+	for (size_t i = 0; i < n && i < len; i++)
+		differs |= p[i] ^ q[i];
+	return !differs;
+}
+
+enum socks_result socks_password(const uint8_t *data, size_t len, const char *expected,
+				 size_t *used, uint8_t *code)
+{
+	size_t user = strcspn(expected, ":");
+
+	if (len >= 1 && data[0] != 1)
+		return SOCKS_INVALID;
+	if (len < 2 || len < 3u + data[1] || len < 3u + data[1] + data[2 + data[1]])
+		return SOCKS_MORE;
+	const uint8_t *name = data + 2, *password = data + 3 + data[1];
+	size_t n = data[2 + data[1]];
+	*used = 3u + data[1] + n;
+	bool right = socks_same(name, data[1], expected, user);
+	right &= socks_same(password, n, expected + user + 1, strlen(expected + user + 1));
+	*code = !right;
+	return right ? SOCKS_OK : SOCKS_REFUSE;
 }
 
 static enum socks_result read_addr(int family, const uint8_t *p, struct http_place *place)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SOCKS 5 (RFC 1928): no authentication, CONNECT only. */
+/* SOCKS 5 (RFC 1928): CONNECT only; with a password (RFC 1929) or without. */
 #ifndef EGRESS_SOCKS_H
 #define EGRESS_SOCKS_H
 
@@ -28,11 +28,17 @@ enum {
 };
 
 /* The greeting; *used bytes of it.  Answer two bytes: 5 and *code. */
-enum socks_result socks_greeting(const uint8_t *data, size_t len, size_t *used,
-				 uint8_t *code);
+enum socks_result socks_greeting(const uint8_t *data, size_t len, bool password,
+				 size_t *used, uint8_t *code);
+/* Name and password, which must be expected ("name:password").  Answer two bytes: 1
+ * and *code. */
+enum socks_result socks_password(const uint8_t *data, size_t len, const char *expected,
+				 size_t *used, uint8_t *code);
 /* The request; a name or an address goes into *place, as from text. */
 enum socks_result socks_request(const uint8_t *data, size_t len, size_t *used,
 				struct http_place *place, uint8_t *code);
+/* Equal; takes as long whether they are or not. */
+bool socks_same(const void *a, size_t n, const void *b, size_t len);
 void socks_reply(uint8_t out[SOCKS_REPLY], uint8_t code);
 
 #endif

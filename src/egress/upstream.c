@@ -27,6 +27,8 @@ struct upstream {
 	unsigned n_own;
 	struct eaddr own[OWN_MAX];
 	uint16_t proxy_port; /* 0: none */
+	const struct direct_item *direct; /* for which it is not used */
+	unsigned n_direct;
 	bool proxy_is_addr;
 	struct eaddr proxy_addr;
 	char proxy_host[EG_NAME_LEN];
@@ -134,7 +136,7 @@ static void connected(struct dial *d)
 	int one = 1;
 
 	setsockopt(d->src.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-	if (d->up->proxy_port) {
+	if (d->proxied) {
 		loop_timer(l, &d->attempt, d->deadline);
 		if ((d->waits ? loop_change : loop_add)(l, &d->src, EPOLLIN) < 0)
 			finish(d, -1, EG_R_MEMORY, ENOMEM);
@@ -142,7 +144,7 @@ static void connected(struct dial *d)
 			send_connect(d);
 		return;
 	}
-	if (!d->listed && reached_ourselves(d->src.fd) &&
+	if (reached_ourselves(d->src.fd) &&
 	    !listed_exactly(d->up, &d->addrs[d->at - 1], d->port)) {
 		finish(d, -1, EG_R_OWN, 0);
 		return;
@@ -260,7 +262,7 @@ static void resolved(struct asker *as, const struct answer *reply)
 
 	for (unsigned i = 0; i < reply->n && d->n < DIAL_ADDRS; i++) {
 		/* the proxy's address is the operator's own choice */
-		enum eg_reason bad = d->up->proxy_port ? EG_R_NONE :
+		enum eg_reason bad = d->proxied ? EG_R_NONE :
 				     judge(d->up, &reply->addr[i], d->port);
 		if (bad)
 			why = bad;
@@ -272,6 +274,15 @@ static void resolved(struct asker *as, const struct answer *reply)
 		return;
 	}
 	next_address(d);
+}
+
+static bool use_proxy(const struct upstream *u, const char *name,
+		      const struct eaddr *addr, uint16_t port)
+{
+	for (unsigned i = 0; u->proxy_port && i < u->n_direct; i++)
+		if (direct_matches(&u->direct[i], name, addr, port))
+			return false;
+	return u->proxy_port != 0;
 }
 
 void dial_start(struct dial *d, struct upstream *u, const char *name,
@@ -287,18 +298,23 @@ void dial_start(struct dial *d, struct upstream *u, const char *name,
 	d->head = NULL;
 	d->head_len = 0;
 	d->active = true;
-	d->listed = false;
 	d->name = name;
 	d->target_port = port;
 	d->port = port;
 	loop_timer(u->loop, &d->attempt, d->deadline);
-	if (u->proxy_port) {
+	d->proxied = use_proxy(u, name, addr, port);
+	if (d->proxied) {
 		d->port = u->proxy_port;
 		addr = u->proxy_is_addr ? &u->proxy_addr : NULL;
 		name = u->proxy_host;
 	}
 	if (addr) {
-		d->listed = true; /* on the list as it is */
+		/* on the list as it is; but a network does not mean our own address */
+		enum eg_reason bad = d->proxied ? EG_R_NONE : judge(u, addr, port);
+		if (bad) {
+			finish(d, -1, bad, 0);
+			return;
+		}
 		d->addrs[d->n++] = *addr;
 		next_address(d);
 		return;
@@ -319,11 +335,12 @@ void dial_cancel(struct dial *d)
 
 void upstream_prefetch(struct upstream *u, const char *name)
 {
-	if (!u->proxy_port)
+	/* with exceptions by port the lookup waits until the port is known */
+	if (!use_proxy(u, name, NULL, 0))
 		resolver_ask(u->resolver, name, NULL);
 }
 
-static void base64(const char *in, char *out)
+void upstream_base64(const char *in, char *out)
 {
 	static const char set[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -365,7 +382,8 @@ static int read_own(struct upstream *u)
 }
 
 struct upstream *upstream_new(struct loop *l, const struct names *n,
-			      const struct eg_config *c)
+			      const struct eg_config *c,
+			      const struct direct_item *direct, unsigned n_direct)
 {
 	struct upstream *u = calloc(1, sizeof *u);
 
@@ -376,9 +394,11 @@ struct upstream *upstream_new(struct loop *l, const struct names *n,
 	u->private_ok = c->flags & EG_PRIVATE_OK;
 	u->connect_ms = c->connect_ms;
 	u->proxy_port = c->proxy_port;
+	u->direct = direct;
+	u->n_direct = n_direct;
 	u->proxy_is_addr = addr_parse(c->proxy_host, &u->proxy_addr);
 	memcpy(u->proxy_host, c->proxy_host, sizeof u->proxy_host);
-	base64(c->proxy_auth, u->proxy_auth);
+	upstream_base64(c->proxy_auth, u->proxy_auth);
 	int r = read_own(u);
 	if (r == 0)
 		u->resolver = resolver_new(l, c->dns);

@@ -8,6 +8,7 @@
 #define EGRESS_UPSTREAM_H
 
 #include "egress/addr.h"
+#include "egress/direct.h"
 #include "egress/loop.h"
 #include "egress/names.h"
 #include "egress/resolve.h"
@@ -31,7 +32,8 @@ struct dial {
 	int errnum;
 	uint16_t port;        /* to connect to: the proxy's, if there is one */
 	uint16_t target_port;
-	bool active, listed;
+	bool active;
+	bool proxied;         /* through the operator's proxy */
 	bool waits;           /* the loop knows the socket */
 	const char *name;     /* the target, as in a CONNECT request; the owner's */
 	char *head;           /* the proxy's answer so far */
@@ -40,10 +42,11 @@ struct dial {
 
 /*
  * Reads the host's resolver configuration and own addresses, so it comes before
- * the process is confined.  NULL with errno set.
+ * the process is confined.  direct stays the caller's.  NULL with errno set.
  */
 struct upstream *upstream_new(struct loop *l, const struct names *n,
-			      const struct eg_config *c);
+			      const struct eg_config *c,
+			      const struct direct_item *direct, unsigned n_direct);
 
 /* Starts a lookup so that its answer is there when it is needed. */
 void upstream_prefetch(struct upstream *u, const char *name);
@@ -56,5 +59,8 @@ void upstream_prefetch(struct upstream *u, const char *name);
 void dial_start(struct dial *d, struct upstream *u, const char *name,
 		const struct eaddr *addr, uint16_t port);
 void dial_cancel(struct dial *d);
+
+/* out has room for four bytes of every three, and one more. */
+void upstream_base64(const char *in, char *out);
 
 #endif

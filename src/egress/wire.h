@@ -3,7 +3,8 @@
  * What brig and its egress process say to each other: records of one fixed size
  * over one SOCK_SEQPACKET socket, which the egress process finds as descriptor 3.
  *
- *   brig → egress   EG_CONFIG, EG_ALLOW …, EG_SOCKET …, EG_AUDIT?, EG_START
+ *   brig → egress   EG_CONFIG, EG_ALLOW …, EG_DIRECT …, EG_SOCKET …, EG_AUDIT?,
+ *                   EG_START; then EG_WHO for each EG_OPEN
  *   egress → brig   EG_READY, then EG_OPEN and EG_EVENT as they happen; or EG_FATAL
  *
  * EG_CONFIG comes first and once.  Names have IPv6 addresses if at least one socket
@@ -21,14 +22,16 @@
 
 enum {
 	EG_FD = 3,
-	EG_VERSION = 1,
+	EG_VERSION = 2,
 	EG_ID_LEN = 64,
 	EG_NAME_LEN = 256,  /* a host name of 253 characters and NUL, rounded up */
 	EG_TEXT_LEN = 400,  /* an allow-list entry, a fatal message */
 	EG_AUTH_LEN = 128,  /* user:password of the upstream proxy */
 	EG_DNS_LEN = 64,    /* ADDRESS:PORT or [ADDRESS]:PORT */
 	EG_ALLOW_MAX = 1024,
+	EG_DIRECT_MAX = 128,
 	EG_SOCKET_MAX = 256,
+	EG_COMMAND_LEN = 256,
 };
 
 enum eg_type {
@@ -38,9 +41,12 @@ enum eg_type {
 	EG_AUDIT,
 	EG_START,
 	EG_READY,
-	EG_OPEN,  /* a connection was accepted and its name is known (EG_TELL_OPEN) */
-	EG_EVENT, /* a connection ended, or something was refused */
+	EG_OPEN,   /* a connection was accepted and its name is known (EG_TELL_OPEN);
+		      comes before its EG_EVENT, also when it is refused */
+	EG_EVENT,  /* a connection ended, or something was refused */
 	EG_FATAL,
+	EG_DIRECT, /* an item of the operator's NO_PROXY */
+	EG_WHO,    /* the answer to EG_OPEN: which process it is */
 	EG_TYPE_COUNT
 };
 
@@ -99,7 +105,9 @@ enum eg_role {
 	X(EG_R_PROXY_BAD, EG_DENIED, "proxy-invalid")                       \
 	X(EG_R_LIMIT, EG_DENIED, "connection-limit")                        \
 	X(EG_R_MANY, EG_DENIED, "more-refused-names")                       \
-	/* failed: allowed, but it did not work */                          \
+	X(EG_R_PROXY_AUTH, EG_DENIED, "proxy-password")                     \
+	/* failed: allowed, but it was never made; or, as "ended", how one  \
+	 * that was made came to its end */                                 \
 	X(EG_R_RESOLVE, EG_FAILED, "resolve-failed")                        \
 	X(EG_R_CONNECT, EG_FAILED, "connect-failed")                        \
 	X(EG_R_TIME, EG_FAILED, "connect-timeout")                          \
@@ -119,7 +127,10 @@ enum eg_reason { EG_R_NONE, EG_REASONS(EG_THREE) EG_REASON_COUNT };
 enum {
 	EG_PRIVATE_OK = 1u << 0, /* names may lead to RFC 1918, ULA and CGNAT addresses */
 	EG_TELL_OPEN = 1u << 1,  /* send EG_OPEN */
-	EG_FLAGS = EG_PRIVATE_OK | EG_TELL_OPEN,
+	EG_LEARN = 1u << 2,      /* every name with a dot in it is on the list, with every
+				    port; addresses are not */
+	EG_LOOPBACK = 1u << 3,   /* names have addresses of 127.18.0.0/15 */
+	EG_FLAGS = EG_PRIVATE_OK | EG_TELL_OPEN | EG_LEARN | EG_LOOPBACK,
 };
 
 /* A number of 0 in a limit means the default. */
@@ -137,10 +148,16 @@ struct eg_config {
 	char proxy_host[EG_NAME_LEN];
 	char proxy_auth[EG_AUTH_LEN]; /* "user:password" or "" */
 	char dns[EG_DNS_LEN];   /* "": the host's resolv.conf */
+	char client_auth[EG_AUTH_LEN]; /* "user:password" that both proxies ask of their
+					  clients; "": they ask for nothing */
 };
 
 struct eg_allow {
 	char entry[EG_TEXT_LEN]; /* as egress/allow.h reads it; no group */
+};
+
+struct eg_direct {
+	char item[EG_TEXT_LEN]; /* as egress/direct.h reads it */
 };
 
 struct eg_socket {
@@ -164,10 +181,25 @@ struct eg_event {
 	uint8_t client_addr[16];
 	uint16_t client_port;  /* in the sandbox: who was it */
 	uint16_t port;         /* 0 for names */
+	uint8_t called_addr[16]; /* what the client's socket is connected to */
+	uint16_t called_port;
 	uint8_t ech;           /* the ClientHello carries an encrypted one (or grease) */
-	uint8_t pad[3];
+	uint8_t ended;         /* a reason: how a connection that was made ended, if not
+				  by both sides closing it */
+	uint8_t pad[4];
 	char name[EG_NAME_LEN]; /* or the address that was asked for; odd bytes as '?' */
 	char sni[EG_NAME_LEN];  /* or Host; as sent, odd bytes as '?' */
+};
+
+/* Who opened a connection.  The texts are printable ASCII. */
+struct eg_who {
+	uint64_t serial;
+	uint32_t pid;     /* inside the sandbox; 0: not known */
+	uint32_t holders; /* processes that hold the socket; pid is set if it is one */
+	uint32_t unseen;  /* processes that hide their descriptors */
+	uint32_t pad;
+	char comm[16];
+	char command[EG_COMMAND_LEN]; /* its arguments, cut if they are long */
 };
 
 struct eg_fatal {
@@ -181,8 +213,10 @@ struct eg_msg {
 	union {
 		struct eg_config config;
 		struct eg_allow allow;
+		struct eg_direct direct;
 		struct eg_socket socket;
 		struct eg_event event;
+		struct eg_who who;
 		struct eg_fatal fatal;
 	};
 };

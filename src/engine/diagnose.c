@@ -81,13 +81,20 @@ int diagnose_userns(int errnum, struct brig_error *err)
 		why = "the limit on user namespaces (or their nesting) is reached";
 		fix = "raise user.max_user_namespaces, or run brig outside the "
 		      "nested namespace";
+	} else if (errnum == ENOSYS && kernel_at_least(5, 3) && filtered_already()) {
+		/* this kernel has the call: somebody says that it has not */
+		why = "a system-call filter around brig hides clone3 (a container's: "
+		      "Docker's default profile does)";
+		fix = "use --backend landlock, which needs no namespaces; or run brig on "
+		      "the host, or with a profile that allows clone3 and mount";
+		errnum = EPERM;
 	} else if (errnum == ENOSYS || errnum == EINVAL) {
 		why = "the kernel lacks a kind of namespace brig needs";
 		fix = "use a kernel of at least 5.13 with all namespaces built in";
 	} else if (filtered_already()) {
 		why = "a system-call filter around brig refuses it (a container's?)";
-		fix = "let the container's profile allow clone3 and mount, or run "
-		      "brig on the host";
+		fix = "use --backend landlock, which needs no namespaces; or run brig on "
+		      "the host, or with a profile that allows clone3 and mount";
 	} else {
 		why = "the kernel refused it";
 		fix = "brig doctor shows what is missing";

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,13 +24,20 @@
 #include "base/helper.h"
 #include "base/str.h"
 #include "egress/allow.h"
-#include "egress/wire.h"
 #include "engine/audit.h"
+#include "engine/egress_internal.h"
+#include "engine/run_internal.h"
 
 enum {
 	QUIET_MS = 10,  /* this long without a word at the end: it has no more */
 	END_MS = 250,
 	DENIED_MAX = 200, /* of one run */
+};
+
+static const char *const backend_words[] = {
+#define X(sym, name) name,
+	BRIG_BACKENDS(X)
+#undef X
 };
 
 static bool has_port(const struct allow_net *n, uint16_t port)
@@ -38,67 +48,208 @@ static bool has_port(const struct allow_net *n, uint16_t port)
 	return false;
 }
 
-int egress_init(struct egress *e, const struct spec *s, struct brig_error *err)
+static int take_ports(struct allow_net *n, const struct allow_entry *a,
+		      struct brig_error *err)
 {
-	struct allow_entry a;
-	char why[120];
-
-	*e = (struct egress){ .spec = s, .watch = -1, .sock = -1, .pid = -1 };
-	for (char **v = s->allow; v && *v; v++) {
-		if (allow_parse(*v, &a, why, sizeof why) < 0)
-			return err_set(err, BRIG_E_BAD_VALUE, 0, "policy", "--allow: '%.80s' %s",
-				       *v, why);
-		for (unsigned i = 0; i < a.n_ports; i++) {
-			if (has_port(&e->net, a.ports[i]))
-				continue;
-			if (e->net.n_ports == ALLOW_MAX_PORTS) {
-				err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
-					"the allow-list names more than %d different ports",
-					ALLOW_MAX_PORTS);
-				err_fix(err, "name fewer ports");
-				return -E2BIG;
-			}
-			e->net.ports[e->net.n_ports++] = a.ports[i];
+	for (unsigned i = 0; i < a->n_ports; i++) {
+		if (has_port(n, a->ports[i]))
+			continue;
+		if (n->n_ports == ALLOW_MAX_PORTS) {
+			err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
+				"the allow-list names more than %d different ports",
+				ALLOW_MAX_PORTS);
+			err_fix(err, "name fewer ports");
+			return -E2BIG;
 		}
+		n->ports[n->n_ports++] = a->ports[i];
 	}
 	return 0;
 }
 
-/* The order in which netns_allow() makes them. */
-static unsigned expected(struct allow_net *n)
+/* Inside, 127.x and ::1 are the sandbox's own: there is no route to add.  Such an
+ * entry is for names that lead there, and for the proxies. */
+static bool is_loopback(const struct allow_entry *a)
 {
-	bool high = false;
+	static const unsigned char one[16] = { [15] = 1 };
+
+	return a->family == AF_INET ? a->bits >= 8 && a->addr[0] == 127 :
+				      a->bits == 128 && memcmp(a->addr, one, 16) == 0;
+}
+
+static int take_range(struct allow_net *n, const struct allow_entry *a,
+		      struct brig_error *err)
+{
+	if (a->kind != ALLOW_ADDRESS || is_loopback(a))
+		return 0;
+	struct allow_range r = { .family = (uint8_t)a->family, .bits = (uint8_t)a->bits };
+	memcpy(r.addr, a->addr, sizeof r.addr);
+	for (unsigned i = 0; i < n->n_ranges; i++)
+		if (memcmp(&n->ranges[i], &r, sizeof r) == 0)
+			return 0;
+	if (n->n_ranges == ALLOW_MAX_NETS) {
+		err_set(err, BRIG_E_BAD_VALUE, 0, "policy",
+			"the allow-list names more than %d addresses and networks",
+			ALLOW_MAX_NETS);
+		err_fix(err, "name larger networks");
+		return -E2BIG;
+	}
+	n->ranges[n->n_ranges++] = r;
+	return 0;
+}
+
+/* Learning opens the network further than a list would: it does not happen without
+ * a line of its own. */
+static int write_down(const struct spec *s, struct brig_error *err)
+{
+	cleanup_free char *cwd = str_fmt("%s%s%s", s->workspace.src, *s->cwd ? "/" : "",
+					 s->cwd);
+	const struct audit_entry line = { .event = "learn", .id = s->id,
+					  .backend = backend_words[s->backend],
+					  .argv = s->argv, .cwd = cwd ? cwd : "" };
+
+	return audit_append(&line, err);
+}
+
+int egress_init(struct egress *e, const struct spec *s, struct brig_error *err)
+{
+	struct allow_entry a;
+	char why[120];
+	big_buffer char path[PATH_MAX];
+
+	*e = (struct egress){ .spec = s, .watch = -1, .sock = -1, .pid = -1 };
+	e->net.diag = e->who.diag = e->who.proc = -1;
+	e->net.learn = s->learn;
+	e->net.proxies = s->proxy_env;
+	/* it is started when it is needed; that it is missing is said now */
+	int found = helper_find("brig-egress", path);
+	if (found < 0) {
+		err_set(err, BRIG_E_UNSUPPORTED, -found, "egress",
+			"the helper brig-egress, which an allow-list needs, is missing");
+		err_fix(err, "install it beside brig or in ../libexec/brig");
+		return found;
+	}
+	for (char **v = s->allow; v && *v; v++) {
+		if (allow_parse(*v, &a, why, sizeof why) < 0)
+			return err_set(err, BRIG_E_BAD_VALUE, 0, "policy", "--allow: '%.80s' %s",
+				       *v, why);
+		int r = take_ports(&e->net, &a, err);
+		if (r == 0)
+			r = take_range(&e->net, &a, err);
+		if (r < 0)
+			return r;
+	}
+	int r = egress_proxy_read(&e->proxy, err);
+	return r == 0 && s->learn ? write_down(s, err) : r;
+}
+
+static void expect(struct allow_net *n, enum allow_role role, uint16_t port)
+{
+	n->socket[n->n++] = (struct allow_socket){ role, port, -1 };
+}
+
+/* The order in which netns_allow() and all others make them. */
+unsigned egress_expected(struct egress *e)
+{
+	struct allow_net *n = &e->net;
+	const bool proxy = n->form == ALLOW_PROXY, routed = n->form == ALLOW_ROUTED;
+	bool all = false, redirect = routed && netns_allow_redirects(n, &all);
 
 	n->n = 0;
-	n->socket[n->n++].role = ALLOW_DNS_UDP;
-	n->socket[n->n++].role = ALLOW_DNS_TCP;
-	for (unsigned i = 0; i < n->n_ports; i++) {
-		high = high || n->ports[i] >= 1024;
-		if (n->ports[i] >= 1024 || n->ports[i] == 53)
-			continue;
-		n->socket[n->n].role = ALLOW_PORT;
-		n->socket[n->n++].port = n->ports[i];
+	if (!proxy) {
+		expect(n, ALLOW_DNS_UDP, 53);
+		expect(n, ALLOW_DNS_TCP, 53);
 	}
-	if (high)
-		n->socket[n->n++].role = ALLOW_REDIRECT;
-	n->socket[n->n++].role = ALLOW_CONNECT;
-	n->socket[n->n++].role = ALLOW_SOCKS;
+	for (unsigned i = 0; i < n->n_ports && !all && !proxy; i++)
+		/* without routes the resolver has port 53 to itself */
+		if (routed ? n->ports[i] < 1024 : n->ports[i] != 53)
+			expect(n, ALLOW_PORT, n->ports[i]);
+	if (redirect)
+		expect(n, ALLOW_REDIRECT, 0);
+	if (proxy || n->proxies) {
+		expect(n, ALLOW_CONNECT, proxy ? 0 : ALLOW_CONNECT_PORT);
+		expect(n, ALLOW_SOCKS, proxy ? 0 : ALLOW_SOCKS_PORT);
+	}
 	return n->n;
 }
 
 int egress_adopt(struct egress *e, const int *fds, size_t n)
 {
-	if (e->watch >= 0 || n != expected(&e->net))
+	size_t want = egress_expected(e);
+
+	if (e->watch >= 0 || (n != want && n != want + 1)) {
+		e->net.n = 0; /* they are not ours */
 		return -EPROTO;
+	}
 	e->watch = epoll_create1(EPOLL_CLOEXEC);
 	int r = e->watch < 0 ? -errno : 0;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < want; i++) {
 		struct epoll_event ev = { .events = EPOLLIN };
 		e->net.socket[i].fd = fds[i];
 		if (r == 0 && epoll_ctl(e->watch, EPOLL_CTL_ADD, fds[i], &ev) < 0)
 			r = -errno;
 	}
+	e->net.diag = -1;
+	if (r < 0) { /* they stay the caller's */
+		e->net.n = 0;
+		fd_close(&e->watch);
+	} else {
+		who_init(&e->who, n > want ? fds[want] : -1, e->init);
+	}
 	return r;
+}
+
+static int listen_here(uint16_t *port)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof a;
+	const int on = 1;
+	cleanup_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0 || setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
+	    bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 1024) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&a, &len) < 0)
+		return -errno;
+	*port = ntohs(a.sin_port);
+	return take_fd(&fd);
+}
+
+int egress_proxies(struct egress *e)
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned char random[16];
+	uint16_t ports[2];
+	int fds[2] = { -1, -1 }, r = 0;
+
+	e->net.form = ALLOW_PROXY;
+	if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+		return -EIO;
+	int at = snprintf(e->password, sizeof e->password, "brig:");
+	for (size_t i = 0; i < sizeof random; i++) {
+		e->password[at++] = digits[random[i] >> 4];
+		e->password[at++] = digits[random[i] & 15];
+	}
+	e->password[at] = '\0';
+	for (int i = 0; i < 2 && r >= 0; i++)
+		r = fds[i] = listen_here(&ports[i]);
+	if (r >= 0)
+		r = egress_adopt(e, fds, 2);
+	if (r < 0) {
+		fd_close(&fds[0]);
+		fd_close(&fds[1]);
+		return r;
+	}
+	for (int i = 0; i < 2; i++)
+		e->net.socket[i].port = ports[i];
+	return 0;
+}
+
+uint16_t egress_port(const struct egress *e, enum allow_role role)
+{
+	for (unsigned i = 0; i < e->net.n; i++)
+		if (e->net.socket[i].role == role)
+			return e->net.socket[i].port;
+	return 0;
 }
 
 int egress_poll_fd(const struct egress *e)
@@ -127,41 +278,6 @@ static int say(const struct egress *e, struct eg_msg *m, int fd)
 	return sendmsg(e->sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* http://[user:password@]host:port of the operator's own proxy. */
-static void take_proxy(struct eg_config *c)
-{
-	static const char *const names[] = { "HTTPS_PROXY", "https_proxy", "ALL_PROXY",
-					     "all_proxy" };
-	const char *url = NULL;
-
-	for (size_t i = 0; !url && i < ARRAY_LEN(names); i++) {
-		url = getenv(names[i]);
-		url = url && strncmp(url, "http://", 7) == 0 ? url + 7 : NULL;
-	}
-	if (!url)
-		return;
-	size_t end = strcspn(url, "/?#");
-	const char *at = memrchr(url, '@', end);
-	const char *host = at ? at + 1 : url;
-	size_t len = end - (size_t)(host - url);
-	const char *colon = memrchr(host, ':', len);
-	char port[8] = "80";
-	uint64_t n;
-	if (colon && len - (size_t)(colon - host) - 1 < sizeof port) {
-		snprintf(port, sizeof port, "%.*s", (int)(len - (size_t)(colon - host) - 1),
-			 colon + 1);
-		len = (size_t)(colon - host);
-	}
-	if (parse_uint(port, 65535, &n) < 0 || n == 0 || len == 0 ||
-	    len >= sizeof c->proxy_host ||
-	    (at && (size_t)(at - url) >= sizeof c->proxy_auth))
-		return;
-	memcpy(c->proxy_host, host, len);
-	c->proxy_port = (uint16_t)n;
-	if (at)
-		memcpy(c->proxy_auth, url, (size_t)(at - url));
-}
-
 static int tell_policy(struct egress *e, int audit)
 {
 	static const uint32_t roles[] = {
@@ -173,8 +289,22 @@ static int tell_policy(struct egress *e, int audit)
 
 	m.config.version = EG_VERSION;
 	snprintf(m.config.id, sizeof m.config.id, "%s", e->spec->id);
-	take_proxy(&m.config);
+	if (e->net.form == ALLOW_LOOPBACK)
+		m.config.flags |= EG_LOOPBACK;
+	snprintf(m.config.client_auth, sizeof m.config.client_auth, "%s", e->password);
+	memcpy(m.config.proxy_host, e->proxy.host, sizeof m.config.proxy_host);
+	memcpy(m.config.proxy_auth, e->proxy.auth, sizeof m.config.proxy_auth);
+	m.config.proxy_port = e->proxy.port;
+	if (e->who.diag >= 0 && e->who.init > 0)
+		m.config.flags |= EG_TELL_OPEN;
+	if (e->spec->learn)
+		m.config.flags |= EG_LEARN;
 	int r = say(e, &m, -1);
+	for (char **d = e->proxy.direct; d && *d && r == 0; d++) {
+		m = (struct eg_msg){ .type = EG_DIRECT };
+		str_clean(*d, m.direct.item, sizeof m.direct.item);
+		r = say(e, &m, -1);
+	}
 	for (char **a = e->spec->allow; a && *a && r == 0; a++) {
 		m = (struct eg_msg){ .type = EG_ALLOW };
 		snprintf(m.allow.entry, sizeof m.allow.entry, "%s", *a);
@@ -236,6 +366,24 @@ static void drop_sockets(struct egress *e)
 	e->net.n = 0;
 }
 
+static void stop(struct egress *e)
+{
+	fd_close(&e->sock); /* it ends by this */
+	if (e->pid <= 0)
+		return;
+	for (int i = 0; i < 50; i++) {
+		if (waitpid(e->pid, NULL, WNOHANG) != 0) {
+			e->pid = -1;
+			return;
+		}
+		poll(NULL, 0, i < 10 ? 1 : 10);
+	}
+	kill(e->pid, SIGKILL);
+	while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	e->pid = -1;
+}
+
 static int start(struct egress *e, struct brig_error *err)
 {
 	int sv[2];
@@ -258,6 +406,7 @@ static int start(struct egress *e, struct brig_error *err)
 	drop_sockets(e);
 	if (r == 0)
 		return 0;
+	stop(e); /* it may hold some of them, and would keep programs waiting */
 	err_set(err, BRIG_E_SETUP_FAILED, -r, "egress",
 		"the process that relays the allow-list's connections");
 	err_fix(err, r == -ENOENT ? "install brig-egress beside brig or in "
@@ -283,6 +432,13 @@ static void deny(struct egress *e, const struct eg_event *ev, struct brig_result
 			res->denied[i].count += ev->count;
 			return;
 		}
+	if (ev->reason == EG_R_ADDRESS && ev->via == EG_VIA_DIRECT &&
+	    (strncmp(name, "127.", 4) == 0 || streq(name, "::1"))) {
+		result_deny(res, "net", target, "the sandbox's own loopback",
+			    "nothing inside listens there; the host's loopback is another one: "
+			    "see docs/egress.md", ev->count);
+		return;
+	}
 	switch (ev->reason) {
 	case EG_R_NAME:
 	case EG_R_PORT:
@@ -298,7 +454,56 @@ static void deny(struct egress *e, const struct eg_event *ev, struct brig_result
 	result_deny(res, "net", target, rule, fix, ev->count);
 }
 
-/* One record; 0 when there is none, -errno when it is nonsense or the end. */
+/* brig-egress is told about each connection it asked about, known or not. */
+static void tell_who(struct egress *e)
+{
+	struct who_ask ask[WHO_BATCH] = { 0 };
+
+	for (unsigned i = 0; i < e->n_opened; i++) {
+		const struct eg_event *ev = &e->opened[i].event;
+		ask[i].family = ev->client_family;
+		memcpy(ask[i].from, ev->client_addr, sizeof ask[i].from);
+		memcpy(ask[i].to, ev->called_addr, sizeof ask[i].to);
+		ask[i].from_port = ev->client_port;
+		ask[i].to_port = ev->called_port;
+	}
+	who_find(&e->who, ask, e->n_opened);
+	for (unsigned i = 0; i < e->n_opened; i++) {
+		struct eg_msg m = { .type = EG_WHO, .size = sizeof m };
+		m.who.serial = e->opened[i].event.serial;
+		m.who.pid = ask[i].pid;
+		m.who.holders = ask[i].holders;
+		m.who.unseen = ask[i].unseen;
+		if (ask[i].pid) {
+			memcpy(m.who.comm, ask[i].comm, sizeof m.who.comm);
+			memcpy(m.who.command, ask[i].command, sizeof m.who.command);
+		}
+		/* if it does not take it, its line will not say it */
+		send(e->sock, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	}
+	e->n_opened = 0;
+}
+
+static void on_event(struct egress *e, struct eg_event *ev, struct brig_result *res)
+{
+	ev->name[sizeof ev->name - 1] = '\0';
+	if (e->spec->learn) {
+		learn_event(res, ev);
+		res->learn_lost += ev->lost;
+	}
+	if (ev->verdict == EG_DENIED && ev->count)
+		deny(e, ev, res);
+}
+
+static void on_open(struct egress *e, const struct eg_msg *m)
+{
+	if (!e->opened)
+		e->opened = calloc(WHO_BATCH, sizeof *e->opened);
+	if (e->opened && e->n_opened < WHO_BATCH)
+		e->opened[e->n_opened++] = *m;
+}
+
+/* One record: 1, or 0 when there is none; -errno when it is nonsense or the end. */
 static int listen_once(struct egress *e, struct brig_result *res,
 		       struct brig_error *err)
 {
@@ -311,12 +516,14 @@ static int listen_once(struct egress *e, struct brig_result *res,
 		goto gone;
 	switch (m.type) {
 	case EG_EVENT:
-		m.event.name[sizeof m.event.name - 1] = '\0';
-		if (m.event.verdict == EG_DENIED && m.event.count)
-			deny(e, &m.event, res);
+		on_event(e, &m.event, res);
+		return 1;
+	case EG_OPEN:
+		on_open(e, &m);
+		if (e->spec->learn)
+			res->learn_lost += m.event.lost;
 		return 1;
 	case EG_READY:
-	case EG_OPEN:
 		return 1;
 	case EG_FATAL:
 		m.fatal.what[sizeof m.fatal.what - 1] = '\0';
@@ -334,32 +541,27 @@ gone:
 	return -EPIPE;
 }
 
-static void stop(struct egress *e)
-{
-	fd_close(&e->sock); /* it ends by this */
-	if (e->pid <= 0)
-		return;
-	for (int i = 0; i < 50; i++) {
-		if (waitpid(e->pid, NULL, WNOHANG) != 0) {
-			e->pid = -1;
-			return;
-		}
-		poll(NULL, 0, i < 10 ? 1 : 10);
-	}
-	kill(e->pid, SIGKILL);
-	while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	e->pid = -1;
-}
-
 int egress_handle(struct egress *e, struct brig_result *res, struct brig_error *err)
 {
 	if (e->watch >= 0)
 		return start(e, err);
-	int r = e->sock >= 0 ? listen_once(e, res, err) : 0;
+	if (e->sock < 0)
+		return 0;
+	/* what came together is looked for together: one look at all processes */
+	int r = 1;
+	for (unsigned i = 0; r > 0 && i < WHO_BATCH; i++)
+		r = listen_once(e, res, err);
+	if (e->n_opened)
+		tell_who(e);
 	if (r < 0)
 		stop(e);
 	return r < 0 ? r : 0;
+}
+
+void egress_forget(struct egress *e)
+{
+	drop_sockets(e);
+	fd_close(&e->sock);
 }
 
 void egress_end(struct egress *e, struct brig_result *res)
@@ -368,16 +570,20 @@ void egress_end(struct egress *e, struct brig_result *res)
 
 	/* Its connections end with the processes that made them, and it has
 	 * something to say about each. */
-	for (int spent = 0; e->sock >= 0 && spent < END_MS;) {
+	uint64_t until = now_ns() + END_MS * 1000000ull;
+	while (e->sock >= 0 && now_ns() < until) {
 		struct pollfd p = { .fd = e->sock, .events = POLLIN };
 		if (poll(&p, 1, QUIET_MS) <= 0)
 			break;
 		if (listen_once(e, res, &ignored) < 0)
 			break;
-		spent++;
+		e->n_opened = 0; /* nobody is left to be found */
 	}
 	stop(e);
 	drop_sockets(e);
+	who_end(&e->who);
+	egress_proxy_free(&e->proxy);
+	free(take_ptr(e->opened));
 	if (e->lost)
 		result_deny(res, "net", "more", "too many to list", "", e->lost);
 	e->lost = 0;

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/seccomp.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
@@ -26,6 +25,7 @@
 
 #include "base/raw.h"
 #include "base/sys.h"
+#include "engine/exec.h"
 #include "engine/landlock.h"
 #include "engine/launch.h"
 
@@ -163,102 +163,36 @@ static void apply_landlock(const struct launch *l, struct wire *ready)
 	ready->canary = landlock_canary_file(l->root.scratchfd);
 }
 
-/* Ends for certain, even where a profile refuses the call for it. */
-static void leave(int code) __attribute__((noreturn));
-static void leave(int code)
-{
-	syscall(SYS_exit_group, code);
-	syscall(SYS_exit, code);
-	__builtin_trap();
-}
-
 /* From here on the process may do only what the command may. */
 static int load_filter(const struct launch *l)
 {
-	const struct sock_fprog prog = { l->filter->len,
-					 (struct sock_filter *)l->filter->insns };
-	long r;
+	int listener = -1, e = 0;
 
-	if (l->spec->seccomp) {
-		/* a caller's profile never goes below the floor */
-		const struct seccomp_prog *f = seccomp_floor();
-		const struct sock_fprog floor = { f->len,
-						  (struct sock_filter *)f->insns };
-		r = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &floor);
-		if (r < 0)
-			child_fail(l, BRIG_E_SECCOMP_FAILED, (int)-r, "seccomp",
-				   "loading the floor");
-	}
-	const unsigned long listen = SECCOMP_FILTER_FLAG_NEW_LISTENER;
-	if (l->filter->notify) {
-		r = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-			 listen | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &prog);
-		if (r == -EINVAL) /* before Linux 5.19 */
-			r = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, listen, &prog);
-	} else {
-		r = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
-	}
-	if (r < 0)
-		child_fail(l, BRIG_E_SECCOMP_FAILED, (int)-r, "seccomp",
-			   "loading the filter");
-	return l->filter->notify ? (int)r : -1;
+	if (l->spec->seccomp) /* a caller's profile never goes below the floor */
+		e = exec_filter(seccomp_floor(), &listener);
+	if (e == 0)
+		e = exec_filter(l->filter, &listener);
+	if (e < 0)
+		child_fail(l, BRIG_E_SECCOMP_FAILED, -e, "seccomp", "loading the filter");
+	return listener;
 }
 
 static void report_ready(const struct launch *l, const struct wire *ready,
 			 int listener)
 {
 	if (wire_send(l->ctl_child, ready, &listener, listener >= 0) < 0)
-		leave(125);
+		exec_leave(125);
 	if (listener >= 0)
 		close(listener);
 }
 
-/* The caller's ignored signals are not the command's. */
-static void default_signals(void)
-{
-	/* The kernel's own structure, all zero: SIG_DFL.  Not through the C
-	 * library, which keeps some signals to itself. */
-	static const unsigned long dfl[4], none;
-
-	for (int sig = 1; sig <= 64; sig++)
-		SYS4(SYS_rt_sigaction, sig, dfl, 0, 8); /* not KILL and STOP */
-	SYS4(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, 8);
-}
-
-/* A text file without #! is the shell's to run; a program of another machine
- * is not, and neither is what cannot be read. */
-static bool is_script(const char *path)
-{
-	char head[4] = "";
-	int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	bool script = fd >= 0 && read(fd, head, sizeof head) >= 0 &&
-		      memcmp(head, "\177ELF", 4) != 0;
-
-	if (fd >= 0)
-		close(fd);
-	return script;
-}
-
 static void execute(const struct launch *l)
 {
-	char **argv = l->spec->argv, **env = l->spec->env;
-	int best = ENOENT;
-
-	for (char **path = l->plan->exec_paths; *path; path++) {
-		execve(*path, argv, env);
-		int why = errno;
-		if (why == ENOEXEC && l->script_argv && is_script(*path)) {
-			/* a script without #!: the shell's own rule */
-			l->script_argv[1] = *path;
-			execve("/bin/sh", l->script_argv, env);
-		}
-		/* keep looking past what is not there; remember what was */
-		if (why != ENOENT && why != ENOTDIR)
-			best = why;
-	}
+	int best = exec_candidates(l->plan->exec_paths, l->spec->argv, l->spec->env,
+				   l->script_argv);
 	struct wire w = { .type = WIRE_EXEC_FAIL, .errnum = best };
 	(void)!write(l->ctl_child, &w, sizeof w);
-	leave(best == ENOENT ? 127 : 126);
+	exec_leave(best == ENOENT ? 127 : 126);
 }
 
 void job_main(struct launch *l, bool early)
@@ -276,7 +210,7 @@ void job_main(struct launch *l, bool early)
 		child_take_ids(l);
 	}
 	enter_cgroups(l);
-	default_signals();
+	exec_default_signals();
 	drop_capabilities(l);
 	/* Brig's own filter allows all that is still to be done.  A caller's may
 	 * not, and is loaded last. */
@@ -298,7 +232,7 @@ void job_main(struct launch *l, bool early)
 	if (n < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "release", "the release");
 	if (n != sizeof go || go.type != WIRE_GO)
-		leave(125);
+		exec_leave(125);
 	execute(l);
-	leave(126);
+	exec_leave(126);
 }

@@ -35,6 +35,7 @@
 
 #define CREATE_RULESET_VERSION 1u
 #define RULE_PATH_BENEATH 1
+#define RULE_NET_PORT 2 /* version 4 */
 
 struct ruleset_attr {
 	uint64_t handled_access_fs;
@@ -45,6 +46,11 @@ struct path_beneath_attr {
 	uint64_t allowed_access;
 	int32_t parent_fd;
 } __attribute__((packed));
+
+struct net_port_attr {
+	uint64_t allowed_access;
+	uint64_t port;
+};
 
 /* Highest right known per version: a kernel refuses bits it does not know. */
 static uint64_t fs_mask(int abi)
@@ -96,6 +102,13 @@ int landlock_allow(int ruleset, int fd, enum ll_class class, bool is_dir, int ab
 					  .parent_fd = fd };
 	return syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0) < 0 ?
 		       -errno : 0;
+}
+
+int landlock_allow_port(int ruleset, unsigned port)
+{
+	const struct net_port_attr attr = { .allowed_access = NET_CONNECT_TCP, .port = port };
+
+	return syscall(SYS_landlock_add_rule, ruleset, RULE_NET_PORT, &attr, 0) < 0 ? -errno : 0;
 }
 
 static int add_rule(int ruleset, const struct plan_rule *rule, int abi)

@@ -22,6 +22,10 @@ int landlock_ruleset(const struct plan_rule *rules, size_t n, int abi,
  * looked up again.  0 or -errno.  No allocation. */
 int landlock_allow(int ruleset, int fd, enum ll_class class, bool is_dir, int abi);
 
+/* Lets TCP connections go to this port, of any address, where deny_tcp refused them.
+ * Version 4 or later.  0 or -errno. */
+int landlock_allow_port(int ruleset, unsigned port);
+
 /* Applies it to the calling thread, for good.  0 or -errno. */
 int landlock_apply(int ruleset);
 

@@ -19,7 +19,8 @@
 	X(LANDLOCK, "landlock", "second, path-based access control")           \
 	X(MEMORY, "memory", "memory limit for the whole tree")                 \
 	X(PIDS, "pids", "limit on processes and threads")                      \
-	X(CPU, "cpu", "limit on processor time per second")
+	X(CPU, "cpu", "limit on processor time per second")                    \
+	X(NET_NAMES, "net-names", "an allow-list's names, for every program, proxy or not")
 
 enum layer {
 #define X(sym, name, text) LAYER_##sym,
@@ -37,6 +38,9 @@ enum layer {
 	 LAYER_BIT(LAYER_UTS) | LAYER_BIT(LAYER_CGROUP) |                     \
 	 LAYER_BIT(LAYER_CAPS) | LAYER_BIT(LAYER_NO_NEW_PRIVS) |              \
 	 LAYER_BIT(LAYER_SECCOMP) | LAYER_BIT(LAYER_LANDLOCK))
+
+/* Asked for when there is an allow-list: without one there is nothing to name. */
+#define LAYERS_ALLOW LAYER_BIT(LAYER_NET_NAMES)
 
 /* Layers that limits give. */
 #define LAYERS_LIMITS                                          \

@@ -101,8 +101,9 @@ void nl_close(struct nl *n)
 	a->nla_len = (uint16_t)(n->len - at);
 }
 
-/* One datagram may carry several answers. */
-static int read_answers(int fd, int *left)
+/* One datagram may carry several answers.  What is wrong with the message of the
+ * excused number is noted, anything else is the end. */
+static int read_answers(int fd, int *left, uint32_t excused, int *excuse)
 {
 	_Alignas(8) char reply[4096];
 	ssize_t got = recv(fd, reply, sizeof reply, 0);
@@ -115,7 +116,9 @@ static int read_answers(int fd, int *left)
 		if (h->nlmsg_type != NLMSG_ERROR)
 			continue;
 		const struct nlmsgerr *e = NLMSG_DATA(h);
-		if (e->error)
+		if (e->error && h->nlmsg_seq == excused)
+			*excuse = e->error;
+		else if (e->error)
 			return e->error;
 		--*left;
 	}
@@ -124,6 +127,14 @@ static int read_answers(int fd, int *left)
 
 int nl_talk(struct nl *n, int protocol, int answers)
 {
+	int ignored;
+
+	return nl_talk_except(n, protocol, answers, 0, &ignored);
+}
+
+int nl_talk_except(struct nl *n, int protocol, int answers, uint32_t excused, int *excuse)
+{
+	*excuse = 0;
 	if (n->failed || n->depth)
 		return -EMSGSIZE;
 	cleanup_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
@@ -135,6 +146,6 @@ int nl_talk(struct nl *n, int protocol, int answers)
 		return -errno;
 	int r = 0;
 	while (r == 0 && answers > 0)
-		r = read_answers(fd, &answers);
+		r = read_answers(fd, &answers, excused, excuse);
 	return r;
 }

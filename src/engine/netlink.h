@@ -32,5 +32,8 @@ void nl_close(struct nl *n);
 /* Sends everything to the protocol and waits for `answers` acknowledgements.
  * 0, or the first error, negative. */
 int nl_talk(struct nl *n, int protocol, int answers);
+/* The same, but the message with this number (->seq after its nl_begin(), 0 none)
+ * may fail: *excuse is its error or 0. */
+int nl_talk_except(struct nl *n, int protocol, int answers, uint32_t excused, int *excuse);
 
 #endif

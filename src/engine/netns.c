@@ -37,17 +37,17 @@ void launch_await(const uint32_t *word)
 	SYS6(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &a_while, 0, 0);
 }
 
-static long loopback_up(void)
+int netns_loopback_up(void)
 {
 	struct ifreq ifr = { .ifr_name = "lo" };
 	long fd = SYS3(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
-		return fd;
+		return (int)fd;
 	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
 	long r = SYS3(SYS_ioctl, fd, SIOCSIFFLAGS, &ifr);
 	SYS1(SYS_close, fd);
-	return r;
+	return (int)r;
 }
 
 /* The namespace as a descriptor, or -errno. */
@@ -57,7 +57,7 @@ static long make_namespace(const struct launch *l)
 
 	/* an allow-list is made of it; otherwise the builder has time for it */
 	if (r == 0 && l->allow) {
-		r = loopback_up();
+		r = netns_loopback_up();
 		if (r == 0)
 			r = netns_allow(l->allow);
 	}
@@ -96,9 +96,9 @@ void netns_join(struct launch *l, pid_t maker)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "net",
 			   "joining the network namespace");
 	close(l->netns);
-	long r = l->spec->loopback && !l->allow ? loopback_up() : 0;
+	int r = l->spec->loopback && !l->allow ? netns_loopback_up() : 0;
 	if (r < 0)
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, (int)-r, "net",
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, -r, "net",
 			   "the loopback interface");
 }
 
@@ -106,15 +106,18 @@ void netns_hand_over(const struct launch *l)
 {
 	const struct allow_net *a = l->allow;
 	const struct wire w = { .type = WIRE_NET };
-	int fds[ALLOW_MAX_SOCKETS];
+	int fds[ALLOW_MAX_SOCKETS + 1];
+	unsigned n = a->n;
 
 	for (unsigned i = 0; i < a->n; i++)
 		fds[i] = a->socket[i].fd;
-	int e = wire_send(l->ctl_child, &w, fds, a->n);
+	if (a->diag >= 0)
+		fds[n++] = a->diag;
+	int e = wire_send(l->ctl_child, &w, fds, n);
 	if (e < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, -e, "net",
 			   "handing over the allow-list's sockets");
 	/* a listener that stayed open here could be accepted from inside */
-	for (unsigned i = 0; i < a->n; i++)
+	for (unsigned i = 0; i < n; i++)
 		close(fds[i]);
 }

@@ -2,8 +2,8 @@
 /*
  * Two nftables rules, spoken to the kernel directly: the `nft` program need not be
  * installed.  A program inside can listen on any port from 1024 by itself, so brig
- * cannot have a listener on one; instead the kernel sends what is meant for a
- * synthetic address elsewhere.
+ * cannot have a listener on one; instead the kernel sends what is meant for an
+ * address of the allow-list elsewhere.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -89,22 +89,30 @@ static void and_mask(struct nl *n, const void *mask, size_t len)
 	expr_close(n);
 }
 
-static void match_range(struct nl *n, int v6)
+/*
+ * Where to: anything but the sandbox's own loopback.  What can be called at all is
+ * decided by the routes: the ranges of the allow-list and nothing else.  With `all`
+ * the resolver is left out, which has its own socket at port 53.
+ */
+static void match_target(struct nl *n, int v6, int all)
 {
-	static const unsigned char net4[] = { 198, 18, 0, 0 }, mask4[] = { 255, 254, 0, 0 };
-	static const unsigned char net6[] = { 0xfd, 0x62, 0x72, 0x69, 0x67, 0x20, 0, 0 };
+	static const unsigned char loop4[] = { 127, 0, 0, 0 }, mask4[] = { 255, 0, 0, 0 };
+	static const unsigned char loop6[16] = { [15] = 1 };
+	static const unsigned char resolver[] = { 198, 18, 0, 1 };
 
 	if (v6) {
-		payload(n, NFT_PAYLOAD_NETWORK_HEADER, 24, sizeof net6);
-		compare(n, NFT_CMP_EQ, net6, sizeof net6);
-	} else {
-		payload(n, NFT_PAYLOAD_NETWORK_HEADER, 16, sizeof net4);
-		and_mask(n, mask4, sizeof mask4);
-		compare(n, NFT_CMP_EQ, net4, sizeof net4);
+		payload(n, NFT_PAYLOAD_NETWORK_HEADER, 24, sizeof loop6);
+		compare(n, NFT_CMP_NEQ, loop6, sizeof loop6);
+		return;
 	}
+	payload(n, NFT_PAYLOAD_NETWORK_HEADER, 16, sizeof loop4);
+	if (all)
+		compare(n, NFT_CMP_NEQ, resolver, sizeof resolver);
+	and_mask(n, mask4, sizeof mask4);
+	compare(n, NFT_CMP_NEQ, loop4, sizeof loop4);
 }
 
-static void match_high_tcp(struct nl *n)
+static void match_tcp(struct nl *n, int all)
 {
 	static const unsigned char tcp = IPPROTO_TCP;
 	static const unsigned char first[] = { 1024 >> 8, 1024 & 0xff };
@@ -114,6 +122,8 @@ static void match_high_tcp(struct nl *n)
 	nl_be32(n, NFTA_META_KEY, NFT_META_L4PROTO);
 	expr_close(n);
 	compare(n, NFT_CMP_EQ, &tcp, sizeof tcp);
+	if (all)
+		return;
 	payload(n, NFT_PAYLOAD_TRANSPORT_HEADER, 2, sizeof first);
 	compare(n, NFT_CMP_GTE, first, sizeof first);
 }
@@ -147,23 +157,31 @@ static void add_table_and_chain(struct nl *n, unsigned char family)
 	nl_end(n);
 }
 
-int nft_redirect(uint16_t port, int v6)
+static void add_rule(struct nl *n, uint16_t port, int v6, int all)
+{
+	const unsigned char family = v6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
+
+	add_table_and_chain(n, family);
+	begin(n, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND | NLM_F_ACK, family);
+	nl_text(n, NFTA_RULE_TABLE, TABLE);
+	nl_text(n, NFTA_RULE_CHAIN, CHAIN);
+	nl_open(n, NFTA_RULE_EXPRESSIONS);
+	match_target(n, v6, all);
+	match_tcp(n, all);
+	redirect_to(n, port);
+	nl_close(n);
+	nl_end(n);
+}
+
+int nft_redirect(uint16_t port, int v6, int all)
 {
 	struct nl n;
-	const unsigned char family = v6 ? NFPROTO_IPV6 : NFPROTO_IPV4;
 
 	nl_init(&n);
 	batch(&n, NFNL_MSG_BATCH_BEGIN);
-	add_table_and_chain(&n, family);
-	begin(&n, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND | NLM_F_ACK, family);
-	nl_text(&n, NFTA_RULE_TABLE, TABLE);
-	nl_text(&n, NFTA_RULE_CHAIN, CHAIN);
-	nl_open(&n, NFTA_RULE_EXPRESSIONS);
-	match_range(&n, v6);
-	match_high_tcp(&n);
-	redirect_to(&n, port);
-	nl_close(&n);
-	nl_end(&n);
+	add_rule(&n, port, 0, all);
+	if (v6)
+		add_rule(&n, port, 1, all);
 	batch(&n, NFNL_MSG_BATCH_END);
-	return nl_talk(&n, NETLINK_NETFILTER, 3);
+	return nl_talk(&n, NETLINK_NETFILTER, v6 ? 6 : 3);
 }

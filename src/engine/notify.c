@@ -5,6 +5,8 @@
  * have given and counts.  Nothing is ever allowed here, and no argument behind
  * a pointer is looked at, so there is nothing to race with.
  */
+#include "engine/notify.h"
+
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
@@ -12,46 +14,45 @@
 #include <sys/ioctl.h>
 
 #include "base/fd.h"
-#include "engine/run_internal.h"
+#include "engine/seccomp.h"
 
-void notify_handle(struct run *r)
+void notify_handle(int *listener, uint32_t refused[DENY_MAX_CALL])
 {
 	/* The kernel may know larger structures than our headers: it is told
 	 * ours by the ioctl number, and wants them zeroed. */
 	struct seccomp_notif req;
 	memset(&req, 0, sizeof req);
-	if (ioctl(r->listener, SECCOMP_IOCTL_NOTIF_RECV, &req) < 0) {
+	if (ioctl(*listener, SECCOMP_IOCTL_NOTIF_RECV, &req) < 0) {
 		/* ENOENT: the caller died meanwhile; EINTR: try again later */
 		if (errno != ENOENT && errno != EINTR)
-			fd_close(&r->listener);
+			fd_close(listener);
 		return;
 	}
 	int nr = req.data.nr;
-	if (nr >= 0 && nr < DENY_MAX_CALL)
-		r->refused[nr]++;
+	notify_count(nr, refused);
 	struct seccomp_notif_resp resp = {
 		.id = req.id,
 		.error = -seccomp_refusal_errno(nr),
 	};
 	/* fails only when the caller is gone already */
-	(void)ioctl(r->listener, SECCOMP_IOCTL_NOTIF_SEND, &resp);
+	(void)ioctl(*listener, SECCOMP_IOCTL_NOTIF_SEND, &resp);
 }
 
-void notify_report(struct run *r)
+void notify_report(const uint32_t refused[DENY_MAX_CALL], struct brig_result *res)
 {
 	char number[32];
 
 	for (int nr = 0; nr < DENY_MAX_CALL; nr++) {
-		if (!r->refused[nr])
+		if (!refused[nr])
 			continue;
 		const char *name = seccomp_call_name(nr);
 		if (!name) {
 			snprintf(number, sizeof number, "call %d", nr);
 			name = number;
 		}
-		result_deny(r->res, "syscall", name,
+		result_deny(res, "syscall", name,
 			    "refused by the system-call filter",
 			    "by design; a workload that needs it belongs on a "
-			    "stronger backend", r->refused[nr]);
+			    "stronger backend", refused[nr]);
 	}
 }

@@ -34,6 +34,38 @@ int result_deny(struct brig_result *r, const char *kind, const char *target,
 	return d->target && d->rule && d->fix ? 0 : -ENOMEM;
 }
 
+enum { LEARNED_MAX = 1024 };
+
+void result_learn(struct brig_result *r, const char *target, const char *why, bool refused,
+		  uint64_t count)
+{
+	struct learned *v = r->learned;
+	size_t at = 0;
+
+	/* in order, so that two runs give one list */
+	for (; at < r->n_learned; at++) {
+		int c = strcmp(v[at].target, target);
+		if (c == 0 && v[at].why == why) {
+			v[at].count += count;
+			return;
+		}
+		if (c > 0)
+			break;
+	}
+	v = r->n_learned < LEARNED_MAX ?
+		    realloc(v, (r->n_learned + 1) * sizeof *v) : NULL;
+	char *copy = v ? strdup(target) : NULL;
+	if (v)
+		r->learned = v;
+	if (!copy) {
+		r->learn_lost += count;
+		return;
+	}
+	memmove(v + at + 1, v + at, (r->n_learned - at) * sizeof *v);
+	v[at] = (struct learned){ copy, why, refused, count };
+	r->n_learned++;
+}
+
 void brig_result_free(struct brig_result *r)
 {
 	if (!r)
@@ -44,6 +76,9 @@ void brig_result_free(struct brig_result *r)
 		free(r->denied[i].fix);
 	}
 	free(r->denied);
+	for (size_t i = 0; i < r->n_learned; i++)
+		free(r->learned[i].target);
+	free(r->learned);
 	free(r->name);
 	capture_free(&r->out);
 	capture_free(&r->err);

@@ -18,6 +18,14 @@ struct denial {
 	uint64_t count;
 };
 
+/* Learning: a host and port that was called, as an allow-list writes it. */
+struct learned {
+	char *target;
+	const char *why; /* NULL: it worked; else why it cannot be learned (static) */
+	bool refused;    /* and it was not the network's fault */
+	uint64_t count;
+};
+
 struct brig_result {
 	char id[27];
 	char *name;
@@ -33,6 +41,10 @@ struct brig_result {
 	struct evidence evidence;
 	struct denial *denied;
 	size_t n_denied;
+	bool learning;
+	struct learned *learned;
+	size_t n_learned;
+	uint64_t learn_lost; /* connections that are not among them */
 	double wall_ms, cpu_ms;
 	uint64_t max_rss_kb, setup_us;
 	struct brig_error error; /* code OK: none */
@@ -42,5 +54,8 @@ struct brig_result *result_new(const char *id);
 /* Appends; target, rule and fix are copied.  -ENOMEM when it cannot. */
 int result_deny(struct brig_result *r, const char *kind, const char *target,
 		const char *rule, const char *fix, uint64_t count);
+/* Notes a connection to target, once more or for the first time. */
+void result_learn(struct brig_result *r, const char *target, const char *why, bool refused,
+		  uint64_t count);
 
 #endif

@@ -36,8 +36,10 @@ void root_release(struct root *r);
 int root_prepare_callers(struct root *r, struct brig_error *err);
 
 /* A detached tree of one bind, in which what belongs to its owner belongs to the
- * ids given.  The descriptor, or -errno with err. */
-int root_idmap_tree(const struct spec_bind *b, uid_t to_uid, gid_t to_gid,
+ * ids given.  With swap the owner exists there, too, as whom nobody has: else it
+ * could not even make a file there to give away.  The descriptor, or -errno with
+ * err. */
+int root_idmap_tree(const struct spec_bind *b, uid_t to_uid, gid_t to_gid, bool swap,
 		    struct brig_error *err);
 
 /* True when the file system at path can be shown under other ids.  -errno in

@@ -47,17 +47,20 @@ static int hold_namespace(void *arg)
 	return 0;
 }
 
-static int write_map(pid_t pid, const char *file, unsigned disk, unsigned host)
+static int write_map(pid_t pid, const char *file, unsigned disk, unsigned host, bool swap)
 {
-	char path[48], line[48];
+	char path[48], lines[96];
+	size_t n = (size_t)snprintf(lines, sizeof lines, "%u %u 1\n", disk, host);
 
 	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
-	snprintf(line, sizeof line, "%u %u 1\n", disk, host);
-	return fd_write_at(AT_FDCWD, path, line);
+	if (swap && disk != host)
+		snprintf(lines + n, sizeof lines - n, "%u %u 1\n", host, disk);
+	return fd_write_at(AT_FDCWD, path, lines);
 }
 
-/* A user namespace whose only content is the map disk id → sandbox id. */
-static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid)
+/* A user namespace whose only content is the map disk id → sandbox id; with swap
+ * also the way back. */
+static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool swap)
 {
 	static char stack[4096] __attribute__((aligned(16)));
 	static pid_t self; /* read by the child */
@@ -68,9 +71,9 @@ static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid)
 			  CLONE_NEWUSER | CLONE_VM | SIGCHLD, &self);
 	if (pid < 0)
 		return -errno;
-	int r = write_map(pid, "uid_map", uid, to_uid);
+	int r = write_map(pid, "uid_map", uid, to_uid, swap);
 	if (r == 0)
-		r = write_map(pid, "gid_map", gid, to_gid);
+		r = write_map(pid, "gid_map", gid, to_gid, swap);
 	if (r == 0) {
 		snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
 		r = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
@@ -130,10 +133,11 @@ static int refuse(const struct spec_bind *b, int e, struct brig_error *err)
 	return -e;
 }
 
-int root_idmap_tree(const struct spec_bind *b, uid_t to_uid, gid_t to_gid,
+int root_idmap_tree(const struct spec_bind *b, uid_t to_uid, gid_t to_gid, bool swap,
 		    struct brig_error *err)
 {
-	cleanup_close int userns = map_namespace(b->owner_uid, b->owner_gid, to_uid, to_gid);
+	cleanup_close int userns =
+		map_namespace(b->owner_uid, b->owner_gid, to_uid, to_gid, swap);
 	if (userns < 0)
 		return diagnose_userns(-userns, err);
 	int tree = caller_tree(b, userns);
@@ -143,7 +147,7 @@ int root_idmap_tree(const struct spec_bind *b, uid_t to_uid, gid_t to_gid,
 bool root_idmap_works(const char *path, int *why)
 {
 	const struct spec_bind b = { .src = (char *)path, .writable = true };
-	cleanup_close int userns = map_namespace(0, 0, 65534, 65534);
+	cleanup_close int userns = map_namespace(0, 0, 65534, 65534, false);
 	cleanup_close int tree = userns < 0 ? userns : caller_tree(&b, userns);
 
 	*why = tree < 0 ? tree : 0;
@@ -163,7 +167,7 @@ static int prepare_one(struct root *r, size_t i, struct map *m,
 		fd_close(&m->userns);
 		m->uid = b->owner_uid;
 		m->gid = b->owner_gid;
-		int ns = map_namespace(m->uid, m->gid, s->host_uid, s->host_gid);
+		int ns = map_namespace(m->uid, m->gid, s->host_uid, s->host_gid, false);
 		if (ns < 0)
 			return diagnose_userns(-ns, err);
 		m->userns = ns;

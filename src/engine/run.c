@@ -14,11 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -28,18 +26,11 @@
 #include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/egress.h"
+#include "engine/exec.h"
 #include "engine/landlock.h"
 #include "engine/run_internal.h"
 
 _Static_assert((int)WIRE_FDS >= (int)CG_MAX_DIRS, "a record carries all groups");
-
-uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static int make_channels(struct run *r, struct brig_error *err)
 {
@@ -135,40 +126,7 @@ static int prepare_limits(struct run *r, struct brig_error *err)
 		return e;
 	if (!r->late_limits && !(r->cg.enforced & CG_PIDS) && kernel_at_least(5, 14))
 		r->l.nproc = s->limits.pids;
-	static const struct {
-		enum layer layer;
-		unsigned bit;
-		const char *option;
-	} need[] = { { LAYER_MEMORY, CG_MEMORY, "memory" },
-		     { LAYER_CPU, CG_CPU, "cpus" },
-		     { LAYER_PIDS, CG_PIDS, "pids" } };
-	for (size_t i = 0; i < ARRAY_LEN(need); i++) {
-		if (!(s->required & LAYER_BIT(need[i].layer)) ||
-		    (r->cg.enforced & need[i].bit) ||
-		    (need[i].bit == CG_PIDS && r->l.nproc))
-			continue;
-		err_set(err, BRIG_E_LIMIT_UNENFORCEABLE, 0, "cgroup",
-			"--%s cannot be enforced here: %s", need[i].option,
-			r->cg.why[0] ? r->cg.why : "no control group is usable");
-		err_fix(err, "%s", r->cg.fix[0] ? r->cg.fix :
-						  "brig doctor shows what is missing");
-		return -EPERM;
-	}
-	return 0;
-}
-
-/* sh FILE ARGS…: the file's name is filled in when it is known. */
-static int prepare_script_argv(struct launch *l)
-{
-	size_t n = strv_len(l->spec->argv);
-	static char sh[] = "sh";
-
-	l->script_argv = calloc(n + 2, sizeof *l->script_argv);
-	if (!l->script_argv)
-		return -ENOMEM;
-	l->script_argv[0] = sh;
-	memcpy(l->script_argv + 2, l->spec->argv + 1, n * sizeof(char *));
-	return 0;
+	return watch_limits(s, &r->cg, r->l.nproc, err);
 }
 
 /* Only root's map needs a writer with power over the ids outside; an ordinary
@@ -266,27 +224,6 @@ static int start(struct run *r, struct brig_error *err)
 	return e < 0 ? e : send_limits(r, err);
 }
 
-static void block_signals(struct run *r)
-{
-	static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
-					 SIGUSR2, SIGALRM, SIGTSTP, SIGCONT,
-					 SIGWINCH };
-	sigset_t set;
-
-	/* Ignored by the caller, it would make our children vanish unseen, and
-	 * the disposition would even survive into init. */
-	const struct sigaction dfl = { .sa_handler = SIG_DFL };
-	r->chld_changed = sigaction(SIGCHLD, &dfl, &r->old_chld) == 0;
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_LEN(forwarded); i++)
-		sigaddset(&set, forwarded[i]);
-	/* a reader of our output that left must not kill us before we clean up */
-	sigaddset(&set, SIGPIPE);
-	sigprocmask(SIG_BLOCK, &set, &r->old_mask);
-	sigdelset(&set, SIGPIPE);
-	r->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 /*
  * Standard input, output and error are the one thing of the caller's that the
  * command gets as it is.  A directory there (or a bare path descriptor) would be
@@ -322,11 +259,12 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 		return bad;
 	l->plan = plan;
 	l->spec = plan->spec;
-	if (root_prepare(&l->root, plan) < 0 || prepare_script_argv(l) < 0)
+	l->script_argv = exec_script_argv(l->spec->argv);
+	if (root_prepare(&l->root, plan) < 0 || !l->script_argv)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the root tree");
-	block_signals(r);
-	if (r->sigfd < 0)
-		return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "signals");
+	int sig = signals_take(&r->sig);
+	if (sig < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, -sig, "prepare", "signals");
 	prepare_filter(r);
 	int e;
 	r->late_limits = cgroup_is_v1();
@@ -380,40 +318,6 @@ static void reap(struct run *r)
 		r->res->max_rss_kb = (uint64_t)ru.ru_maxrss;
 }
 
-static void protect_denied(void *arg, const char *path, const char *moved_to)
-{
-	struct brig_result *res = arg;
-	cleanup_free char *fix =
-		moved_to ? str_fmt("moved aside to %s; if you want it, review it and "
-				   "rename it back", moved_to) :
-			   strdup("it was put back as it was before the run");
-
-	result_deny(res, "path", path, "a protected path was created or replaced",
-		    fix ? fix : "", 1);
-}
-
-static void account(struct run *r)
-{
-	struct brig_result *res = r->res;
-	struct cgroup_usage u = { 0 };
-
-	if (r->cg.version) {
-		cgroup_read_usage(&r->cg, &u);
-		if (u.memory_peak)
-			res->max_rss_kb = u.memory_peak / 1024;
-		res->oom = u.oom_kills > 0;
-		if (u.oom_kills)
-			result_deny(res, "memory", "memory limit",
-				    "the tree used more than its memory limit",
-				    "raise --memory", u.oom_kills);
-		if (u.pids_refused)
-			result_deny(res, "pids", "process limit",
-				    "the tree reached its limit on processes",
-				    "raise --pids", u.pids_refused);
-	}
-	notify_report(r);
-}
-
 /* The end of what outlives a run, and of the one who would have had to end it. */
 static void remove_groups(struct run *r)
 {
@@ -432,14 +336,9 @@ void run_settle(struct run *r)
 	/* Every process inside is gone (init, at most, is on its way): what they
 	 * left can be judged now. */
 	if (r->released) {
-		int n = protect_sweep(&r->l.plan->protect,
-				      r->l.spec->workspace.fd, protect_denied, res);
-		if (n < 0)
-			result_deny(res, "path", "protected paths",
-				    "a protected path was created and could not be "
-				    "moved aside",
-				    "look at the workspace before using it", 1);
-		account(r);
+		watch_sweep(&r->l.plan->protect, r->l.spec->workspace.fd, res);
+		watch_account(&r->cg, res);
+		notify_report(r->refused, res);
 	}
 	/* A version 2 group has init in it and lives until that is gone. */
 	if (r->cg.version != 2)
@@ -468,12 +367,10 @@ static void finish(struct run *r)
 		       &r->l.status_write, &r->l.death_read, &r->l.death_write,
 		       &r->l.stdio[1], &r->l.stdio[2], &r->init_pidfd,
 		       &r->job_pidfd, &r->listener, &r->out_read, &r->err_read,
-		       &r->term.pty, &r->term.pty_slave, &r->sigfd };
+		       &r->term.pty, &r->term.pty_slave };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_close(fds[i]);
-	sigprocmask(SIG_SETMASK, &r->old_mask, NULL);
-	if (r->chld_changed)
-		sigaction(SIGCHLD, &r->old_chld, NULL);
+	signals_restore(&r->sig);
 }
 
 void engine_run(const struct plan *plan, struct brig_result *res)
@@ -484,9 +381,10 @@ void engine_run(const struct plan *plan, struct brig_result *res)
 		return;
 	}
 	r->res = res;
+	r->sig = SIGNALS_NONE;
 	r->init = r->job = r->cust.pid = -1;
 	int *const none[] = { &r->init_pidfd, &r->job_pidfd, &r->mntns, &r->listener,
-			      &r->sigfd, &r->out_read, &r->err_read, &r->term.pty,
+			      &r->out_read, &r->err_read, &r->term.pty,
 			      &r->term.pty_slave, &r->l.ctl_child, &r->l.ctl_supervisor,
 			      &r->l.status_read, &r->l.status_write, &r->l.death_read,
 			      &r->l.death_write, &r->l.stdio[0], &r->l.stdio[1],
@@ -494,11 +392,11 @@ void engine_run(const struct plan *plan, struct brig_result *res)
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		*none[i] = -1;
 	r->t_start = now_ns();
-	sigprocmask(SIG_BLOCK, NULL, &r->old_mask);
 	cgroup_init(&r->cg);
 	capture_init(&res->out, plan->spec->limits.max_output);
 	capture_init(&res->err, plan->spec->limits.max_output);
 	r->term.capture = plan->spec->capture ? &res->out : NULL;
+	res->learning = plan->spec->learn;
 	if (plan->spec->name)
 		res->name = strdup(plan->spec->name);
 	if (prepare(r, plan, &res->error) == 0 && start(r, &res->error) == 0)

@@ -2,15 +2,14 @@
 #ifndef ENGINE_RUN_INTERNAL_H
 #define ENGINE_RUN_INTERNAL_H
 
-#include <signal.h>
 #include <stdint.h>
 
 #include "engine/custodian.h"
 #include "engine/launch.h"
+#include "engine/notify.h"
 #include "engine/result.h"
 #include "engine/terminal.h"
-
-enum { DENY_MAX_CALL = 600 };
+#include "engine/watch.h"
 
 /* One run as the supervisor sees it. */
 struct run {
@@ -27,7 +26,7 @@ struct run {
 	struct egress *egress; /* NULL: no allow-list */
 	int mntns;       /* the sandbox's mount namespace, once released */
 	int listener;    /* seccomp notifications */
-	int sigfd;
+	struct signals sig;
 	int out_read, err_read; /* capture */
 	struct terminal term;
 
@@ -35,15 +34,10 @@ struct run {
 	int status;      /* wait status of the command */
 	uint64_t t_start, t_release, t_end; /* nanoseconds, monotonic */
 	uint32_t refused[DENY_MAX_CALL];
-	sigset_t old_mask;
-	struct sigaction old_chld;
-	bool chld_changed;
 	bool settled;    /* run_settle() was here */
 	bool ending;     /* init was asked to end everything */
 	uint64_t t_ending;
 };
-
-uint64_t now_ns(void);
 
 /* run.c: judges what the command left in the workspace; once, when everything
  * inside has ended. */
@@ -54,9 +48,5 @@ void run_settle(struct run *r);
 void supervise(struct run *r);
 /* Kills pid 1, and with it everything inside. */
 void run_kill(struct run *r);
-
-/* notify.c: answers one seccomp notification and counts it. */
-void notify_handle(struct run *r);
-void notify_report(struct run *r);
 
 #endif

@@ -97,6 +97,8 @@ struct spec {
 	char *docker_socket;        /* NULL: the usual places */
 	uint64_t pool_size, pool_idle_ms; /* warm containers; 0 = none */
 	char **allow;               /* NET_ALLOW: HOST[:PORT,...] entries */
+	bool learn;                 /* NET_ALLOW: every name, and what was used is told */
+	bool proxy_env;             /* NET_ALLOW: proxies inside, and variables for them */
 
 	struct seccomp_prog *seccomp; /* NULL: the default filter */
 	char *seccomp_path;           /* the profile it came from, or NULL */

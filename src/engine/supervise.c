@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,9 +21,6 @@
 #include "engine/diagnose.h"
 #include "engine/egress.h"
 #include "engine/run_internal.h"
-
-/* A set-up that takes this long hangs on something (a dead network mount). */
-#define SETUP_DEADLINE_MS 30000u
 
 void run_kill(struct run *r)
 {
@@ -42,41 +38,17 @@ static void fail(struct run *r, enum brig_code code, int errnum,
 	run_kill(r);
 }
 
-/* What a record from inside may hold is checked before it is believed. */
 static void on_fail_record(struct run *r, struct wire *w)
 {
-	w->phase[sizeof w->phase - 1] = '\0';
-	w->what[sizeof w->what - 1] = '\0';
-	cleanup_free char *what = str_printable(w->what);
-	cleanup_free char *phase = str_printable(w->phase);
-	enum brig_code code = w->code > BRIG_E_OK && w->code < BRIG_E__COUNT ?
-				      (enum brig_code)w->code : BRIG_E_INTERNAL;
+	cleanup_free char *what = NULL, *phase = NULL;
+	enum brig_code code;
+	int errnum;
 
-	int errnum = w->errnum > 0 && w->errnum < 4096 ? w->errnum : EPROTO;
+	watch_fail_record(w, &code, &errnum, &phase, &what);
 	if (code == BRIG_E_IDMAP_DENIED && !r->l.spec->as_root &&
 	    r->res->error.code == BRIG_E_OK)
 		diagnose_idmap(errnum, &r->res->error);
 	fail(r, code, errnum, phase ? phase : "?", what ? what : "?");
-}
-
-static void on_exec_fail(struct run *r, const struct wire *w)
-{
-	const char *cmd = r->l.spec->argv[0];
-	cleanup_free char *shown = str_printable(cmd);
-	struct brig_error *e = &r->res->error;
-
-	if (w->errnum == ENOENT) {
-		err_set(e, BRIG_E_NOT_FOUND, 0, "exec",
-			"%.200s: not found inside the sandbox", shown ? shown : "?");
-		err_fix(e, "name a program under /usr or in the workspace, or show "
-			   "its directory with --ro");
-	} else {
-		err_set(e, BRIG_E_EXEC_FAILED, w->errnum, "exec", "%.200s",
-			shown ? shown : "?");
-		err_fix(e, w->errnum == E2BIG ?
-				   "the arguments and environment are too long" :
-				   "it must be executable and of this machine's kind");
-	}
 }
 
 static void on_status(struct run *r);
@@ -85,6 +57,8 @@ static void on_status(struct run *r);
  * was decided by our own code, not by the command. */
 static void on_net(struct run *r, int *fds, size_t n)
 {
+	if (r->egress)
+		r->egress->init = r->init;
 	if (r->egress && !r->released && egress_adopt(r->egress, fds, n) == 0)
 		return;
 	for (size_t i = 0; i < n; i++)
@@ -191,7 +165,7 @@ static void on_control(struct run *r)
 		break;
 	case WIRE_EXEC_FAIL:
 		if (r->released)
-			on_exec_fail(r, &w);
+			watch_exec_failed(r->l.spec->argv[0], w.errnum, &r->res->error);
 		break;
 	case WIRE_PTY:
 		if (r->term.pty < 0 && !r->job_ready && r->l.spec->pty)
@@ -294,15 +268,11 @@ static void judge_and_release(struct run *r)
 
 	ev->init_clean = r->init_ready;
 	unsigned holds = evidence_layers(ev);
-	unsigned wanted = LAYERS_BASE;
-	if (s->limits.memory)
-		wanted |= LAYER_BIT(LAYER_MEMORY);
-	if (s->limits.pids)
-		wanted |= LAYER_BIT(LAYER_PIDS);
-	if (s->limits.cpu_milli)
-		wanted |= LAYER_BIT(LAYER_CPU);
+	/* the sockets are here, and they are of the namespace that was just proven */
+	if (r->egress && egress_poll_fd(r->egress) >= 0 && (holds & LAYER_BIT(LAYER_NET)))
+		holds |= LAYERS_ALLOW;
 	r->res->enforced = holds;
-	r->res->missing = (wanted | s->required) & ~holds;
+	r->res->missing = (watch_wanted(s) | s->required) & ~holds;
 	unsigned unmet = s->required & ~holds;
 	if (unmet) {
 		char list[200];
@@ -328,55 +298,21 @@ static void judge_and_release(struct run *r)
 
 static void on_signal(struct run *r)
 {
-	struct signalfd_siginfo si;
+	int sig = signals_next(&r->sig);
 
-	if (read(r->sigfd, &si, sizeof si) != (ssize_t)sizeof si)
+	if (sig == 0)
 		return;
-	int sig = (int)si.ssi_signo;
 	if (sig == SIGWINCH) {
 		terminal_resize(&r->term);
 		return;
 	}
 	if (!r->released) {
-		if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
+		if (signals_ends_setup(sig))
 			fail(r, BRIG_E_SETUP_FAILED, EINTR, "setup",
 			     "interrupted before the command was released");
 		return;
 	}
-	/* to the command's whole process group, as a terminal would do it */
-	if (sys_pidfd_send_signal(r->job_pidfd, sig, PIDFD_SIGNAL_PROCESS_GROUP) < 0 &&
-	    errno == EINVAL)
-		sys_pidfd_send_signal(r->job_pidfd, sig, 0); /* before Linux 6.9 */
-	if (sig == SIGTSTP && r->term.pty < 0)
-		raise(SIGSTOP);
-}
-
-static void drain(int *fd, struct capture *c)
-{
-	big_buffer char data[65536];
-	ssize_t n = read(*fd, data, sizeof data);
-
-	if (n > 0)
-		capture_add(c, data, (size_t)n);
-	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
-		fd_close(fd);
-}
-
-/* After the tree is gone: what is still in the pipes.  A process outside that
- * was handed the other end cannot make us wait for it. */
-static void drain_rest(struct run *r)
-{
-	struct {
-		int *fd;
-		struct capture *c;
-	} streams[] = { { &r->out_read, &r->res->out }, { &r->err_read, &r->res->err } };
-
-	for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
-		struct pollfd p = { .fd = *streams[i].fd, .events = POLLIN };
-		while (*streams[i].fd >= 0 && poll(&p, 1, 0) > 0)
-			drain(streams[i].fd, streams[i].c);
-	}
-	terminal_drain(&r->term);
+	signals_forward(r->job_pidfd, sig, r->term.pty >= 0);
 }
 
 /* How long init has to end everything before it is killed itself. */
@@ -386,25 +322,16 @@ static void drain_rest(struct run *r)
 static int time_left(struct run *r)
 {
 	if (r->ending) {
-		uint64_t gone = (now_ns() - r->t_ending) / 1000000;
-		if (gone < ENDING_MS)
-			return (int)(ENDING_MS - gone);
+		int left = deadline_left(r->t_ending, ENDING_MS);
+		if (left > 0)
+			return left;
 		run_kill(r); /* the second lock; nothing inside can hold it */
 		return -1;
 	}
 	if (r->res->error.code != BRIG_E_OK)
 		return -1; /* killed already: only the end is waited for */
-	uint64_t limit = r->released ? r->l.spec->limits.timeout_ms :
-				       SETUP_DEADLINE_MS;
-	uint64_t from = r->released ? r->t_release : r->t_start;
-
-	if (!limit)
-		return -1;
-	uint64_t spent = (now_ns() - from) / 1000000;
-	if (spent >= limit)
-		return 0;
-	uint64_t left = limit - spent;
-	return left > 1000000 ? 1000000 : (int)left;
+	return r->released ? deadline_left(r->t_release, r->l.spec->limits.timeout_ms) :
+			     deadline_left(r->t_start, SETUP_DEADLINE_MS);
 }
 
 /* Init kills everything and reaps it, so that what it used is counted.  It is
@@ -441,7 +368,7 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 	p[P_CTL] = (struct pollfd){ r->released ? -1 : r->l.ctl_supervisor, POLLIN, 0 };
 	p[P_STATUS] = (struct pollfd){ init_next ? r->l.status_read : -1, POLLIN, 0 };
 	p[P_INIT] = (struct pollfd){ r->init_pidfd, POLLIN, 0 };
-	p[P_SIG] = (struct pollfd){ r->sigfd, POLLIN, 0 };
+	p[P_SIG] = (struct pollfd){ r->sig.fd, POLLIN, 0 };
 	p[P_NOTIFY] = (struct pollfd){ r->listener, POLLIN, 0 };
 	p[P_OUT] = (struct pollfd){ r->out_read, POLLIN, 0 };
 	p[P_ERR] = (struct pollfd){ r->err_read, POLLIN, 0 };
@@ -462,14 +389,14 @@ static void dispatch(struct run *r, const struct pollfd *p)
 		on_signal(r);
 	if (p[P_NOTIFY].revents) {
 		if (p[P_NOTIFY].revents & POLLIN)
-			notify_handle(r);
+			notify_handle(&r->listener, r->refused);
 		else
 			fd_close(&r->listener); /* nobody is filtered any more */
 	}
 	if (p[P_OUT].revents)
-		drain(&r->out_read, &r->res->out);
+		watch_drain(&r->out_read, &r->res->out);
 	if (p[P_ERR].revents)
-		drain(&r->err_read, &r->res->err);
+		watch_drain(&r->err_read, &r->res->err);
 	if (p[P_NET].revents)
 		on_egress(r);
 	terminal_dispatch(&r->term, p + P_TERM);
@@ -528,7 +455,9 @@ void supervise(struct run *r)
 		on_control(r);
 	while (r->l.status_read >= 0 && !r->status_known)
 		on_status(r);
-	drain_rest(r);
+	watch_drain_rest(&r->out_read, &r->res->out);
+	watch_drain_rest(&r->err_read, &r->res->err);
+	terminal_drain(&r->term);
 	terminal_end(&r->term);
 	conclude(r);
 }

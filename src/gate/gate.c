@@ -2,28 +2,34 @@
 /*
  * The gate: what brig has another sandbox program execute in place of the
  * command, as pid 1.  By then that program has done all it was asked to.  The
- * gate forks.  The child says that it is ready, waits until the supervisor has
- * read the evidence about exactly this process, and becomes the command; the
+ * gate forks.  The child loads brig's filter, says that it is ready, handing out
+ * the listener for refused calls, waits until the supervisor has read the
+ * evidence about exactly this process, and becomes the command; the
  * parent becomes brig-init, so that pid 1 is as clean and as closed as it is in
  * a sandbox of brig's own.  No C library, nothing to steal.
  *
- * argv: gate CTL_FD STDERR_FD STATUS_FD DEATH_FD INIT_FD NPROC PTY NPATHS
- *       PATH... ARGV...
+ * argv: gate CTL_FD STDERR_FD STATUS_FD DEATH_FD INIT_FD FILTER NPROC PTY
+ *       NPATHS PATH... ARGV...
  */
+#include <linux/filter.h>
+#include <linux/prctl.h>
+#include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "engine/wire.h"
+#include "seccomp_data.h" /* made by tools/gen-seccomp */
 
 #define INIT_ENTRY
 #include "init/freestanding.h"
 
 enum {
-	ENOENT_ = 2, EINTR_ = 4, ENOEXEC_ = 8, ENOTDIR_ = 20,
+	ENOENT_ = 2, EINTR_ = 4, ENOEXEC_ = 8, EBUSY_ = 16, ENOTDIR_ = 20, EINVAL_ = 22,
 	RLIMIT_NPROC_ = 6, CLOEXEC_RANGE = 4, TIOCSPGRP_ = 0x5410,
 	BLOCK = 0, UNBLOCK = 1, SIGTTOU_ = 22, SIGCHLD_ = 17, F_SETFD_ = 2,
-	AT_EMPTY_PATH_ = 0x1000,
+	AT_EMPTY_PATH_ = 0x1000, SOL_SOCKET_ = 1, SCM_RIGHTS_ = 1, NOSIGNAL_ = 0x4000,
+	WAIT_KILLABLE = 1 << 5, /* SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19 */
 };
 
 /* The compiler may ask for these. */
@@ -96,13 +102,64 @@ static void limit(long ctl, unsigned long nproc)
 		fail(ctl, BRIG_E_SETUP_FAILED, r, "RLIMIT_NPROC");
 }
 
-static void wait_for_release(long ctl)
+/* The default filter, as the engine's job.c loads it.  The listener, or -1 when
+ * nobody can be told: around us is somebody else's supervisor then (a
+ * container manager's), and a process may have one. */
+static long load_filter(long ctl)
+{
+	const struct sock_fprog prog = { sizeof default_notify / sizeof default_notify[0],
+					 (struct sock_filter *)default_notify };
+	const struct sock_fprog plain = { sizeof default_plain / sizeof default_plain[0],
+					  (struct sock_filter *)default_plain };
+	long r = SYS5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+
+	if (r < 0)
+		fail(ctl, BRIG_E_CAPS_FAILED, r, "no_new_privs");
+	r = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+		 SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE, &prog);
+	if (r == -EINVAL_)
+		r = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			 SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
+	if (r == -EBUSY_ && SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &plain) == 0)
+		return -1;
+	if (r < 0)
+		fail(ctl, BRIG_E_SECCOMP_FAILED, r, "loading the filter");
+	return r;
+}
+
+/* The kernel's structures, as the C library would have them. */
+struct iov_ {
+	void *base;
+	size_t len;
+};
+struct msg_ {
+	void *name;
+	int namelen;
+	struct iov_ *iov;
+	size_t iovlen;
+	void *control;
+	size_t controllen;
+	int flags;
+};
+struct cmsg_ {
+	size_t len;
+	int level, type, fd, pad;
+};
+
+static void wait_for_release(long ctl, long listener)
 {
 	struct wire w = { .type = WIRE_READY };
-	long n = SYS3(SYS_write, ctl, &w, sizeof w);
+	struct iov_ iov = { &w, sizeof w };
+	struct cmsg_ c = { .len = offsetof(struct cmsg_, pad), .level = SOL_SOCKET_,
+			   .type = SCM_RIGHTS_, .fd = (int)listener };
+	const struct msg_ m = { .iov = &iov, .iovlen = 1, .control = listener < 0 ? 0 : &c,
+				.controllen = listener < 0 ? 0 : sizeof c };
+	long n = SYS3(SYS_sendmsg, ctl, &m, NOSIGNAL_);
 
 	if (n != (long)sizeof w)
 		die(125);
+	if (listener >= 0) /* whoever holds it answers: not one of those who ask */
+		SYS1(SYS_close, listener);
 	do
 		n = SYS3(SYS_read, ctl, &w, sizeof w);
 	while (n == -EINTR_);
@@ -132,7 +189,7 @@ static void as_script(const char *path, const char **argv, const char **env)
 }
 
 /* Words of the command line, in order. */
-enum { A_CTL = 1, A_STDERR, A_STATUS, A_DEATH, A_INIT, A_NPROC, A_PTY, A_NPATHS,
+enum { A_CTL = 1, A_STDERR, A_STATUS, A_DEATH, A_INIT, A_FILTER, A_NPROC, A_PTY, A_NPATHS,
        A_PATHS };
 
 static void become_init(const char **argv, long ctl, long child) __attribute__((noreturn));
@@ -165,7 +222,7 @@ static void become_command(const char **argv, const char **env, long ctl, long n
 	else
 		SYS0(SYS_setsid);
 	limit(ctl, (unsigned long)number(argv[A_NPROC]));
-	wait_for_release(ctl);
+	wait_for_release(ctl, number(argv[A_FILTER]) ? load_filter(ctl) : -1);
 	for (long i = 0; i < n_paths; i++) {
 		const char *path = paths[i];
 		long r = -SYS3(SYS_execve, path, command, env);

@@ -49,6 +49,8 @@ enum park_type {
 	PARK_END,     /* the deadline: end everything */
 	PARK_STATUS,
 	PARK_BYE,
+	PARK_NET,     /* socket only, before GO: listeners that the job shall make */
+	PARK_SOCKET,  /* one of them, in order; the descriptor comes with it */
 };
 
 struct park_head {
@@ -98,6 +100,22 @@ struct park_path {
 	int32_t errnum; /* of looking at it; 0 */
 	uint32_t read_only;
 	uint32_t pad;
+};
+
+/* Followed by count struct park_place.  They are for the egress process outside; the
+ * job keeps none of them. */
+enum { PARK_PLACES_MAX = 64 };
+struct park_net {
+	uint32_t count;
+};
+struct park_place {
+	uint32_t stream;  /* 1: TCP, listening; 0: UDP */
+	uint8_t addr[4];
+	uint16_t port;    /* in the host's order; 0: any */
+	uint16_t pad;
+};
+struct park_socket {
+	int32_t errnum; /* 0: the descriptor is there */
 };
 
 enum { PARK_GO_PTY = 1u };

@@ -200,6 +200,56 @@ static void get_ready(const struct channel *ch, const struct job_ends *ends)
 		die(0);
 }
 
+static long make_socket(const struct park_place *p)
+{
+	const struct {
+		uint16_t family;
+		uint8_t port[2], addr[4], zero[8];
+	} a = { 2, { (uint8_t)(p->port >> 8), (uint8_t)p->port },
+		{ p->addr[0], p->addr[1], p->addr[2], p->addr[3] }, { 0 } };
+	const int on = 1;
+
+	long fd = SYS3(SYS_socket, 2, (p->stream ? 1 : 2) | O_CLOEXEC_ | O_NONBLOCK_, 0);
+	if (fd < 0)
+		return fd;
+	SYS5(SYS_setsockopt, fd, 1 /* SOL_SOCKET */, 2 /* REUSEADDR */, &on, sizeof on);
+	if (p->stream)
+		SYS5(SYS_setsockopt, fd, 6 /* TCP */, 1 /* NODELAY */, &on, sizeof on);
+	long r = SYS3(SYS_bind, fd, &a, sizeof a);
+	if (r == 0 && p->stream)
+		r = SYS2(SYS_listen, fd, 256);
+	if (r == 0)
+		return fd;
+	SYS1(SYS_close, fd);
+	return r;
+}
+
+/* The listeners of an allow-list, where brig cannot make them from outside. */
+static void make_sockets(const struct channel *ch, const struct job_ends *ends, size_t len)
+{
+	struct {
+		struct park_head head;
+		struct park_socket s;
+	} answer = { { PARK_SOCKET, sizeof answer.s }, { 0 } };
+	struct park_net net;
+
+	memcpy(&net, blob, sizeof net);
+	if (net.count > PARK_PLACES_MAX ||
+	    len != sizeof net + net.count * sizeof(struct park_place))
+		fail(ends, PARK_STEP_PROTOCOL, E_PROTO);
+	for (uint32_t i = 0; i < net.count; i++) {
+		struct park_place p;
+		memcpy(&p, blob + sizeof net + i * sizeof p, sizeof p);
+		long fd = make_socket(&p);
+		answer.s.errnum = fd < 0 ? (int32_t)-fd : 0;
+		if (!park_send_fd(ch->out, &answer, sizeof answer, fd < 0 ? -1 : (int)fd))
+			die(0);
+		/* what stayed open here could be accepted from inside */
+		if (fd >= 0)
+			SYS1(SYS_close, fd);
+	}
+}
+
 /* Reads the command's frame into the blob; descriptors come with its head. */
 static struct park_go read_go(const struct channel *ch, const struct job_ends *ends,
 			      int fds[3], int *nfds, size_t *len)
@@ -208,15 +258,24 @@ static struct park_go read_go(const struct channel *ch, const struct job_ends *e
 	struct park_go go;
 	long n = sizeof head;
 
-	*nfds = 0;
-	if (ch->stream) {
-		if (!park_read(ch->in, &head, sizeof head))
+	for (;;) {
+		*nfds = 0;
+		if (ch->stream) {
+			if (!park_read(ch->in, &head, sizeof head))
+				die(0);
+		} else {
+			*nfds = 3;
+			n = park_recv_fds(ch->in, &head, sizeof head, fds, nfds);
+			if (n <= 0)
+				die(0);
+		}
+		if (n != (long)sizeof head || head.type != PARK_NET || ch->stream)
+			break;
+		if (head.len < sizeof(struct park_net) || head.len > 4096 || *nfds)
+			fail(ends, PARK_STEP_PROTOCOL, E_PROTO);
+		if (!park_read(ch->in, blob, head.len))
 			die(0);
-	} else {
-		*nfds = 3;
-		n = park_recv_fds(ch->in, &head, sizeof head, fds, nfds);
-		if (n <= 0)
-			die(0);
+		make_sockets(ch, ends, head.len);
 	}
 	if (n != (long)sizeof head || head.type != PARK_GO || head.len < sizeof go ||
 	    head.len >= PARK_GO_MAX)

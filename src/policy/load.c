@@ -208,6 +208,12 @@ static int check_request(const struct brig_spec *rq, struct brig_error *err)
 		err_fix(err, "leave one of them out");
 		return -EINVAL;
 	}
+	if (request_flag(rq, OPT_LEARN) && !streq(net, "allow")) {
+		err_set(err, BRIG_E_BAD_OPTION, 0, "options",
+			"--net %s together with --learn", net);
+		err_fix(err, "leave one of them out");
+		return -EINVAL;
+	}
 	return 0;
 }
 

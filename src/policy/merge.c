@@ -175,15 +175,18 @@ static int apply_one(struct brig_spec *to, const struct brig_spec *from, enum op
 	return copy_words(to, from, o, merge);
 }
 
-/* Naming a host asks for the network the list is for, and for no more: not for
- * the whole network that an earlier layer may have opened. */
+/* Naming a host, or learning which, asks for the network the list is for, and for no
+ * more: not for the whole network that an earlier layer may have opened. */
 static int imply_allow(struct brig_spec *to, const struct brig_spec *layer,
 		       struct brig_error *err)
 {
-	if (!layer->o[OPT_ALLOW].v || layer->o[OPT_NET].here)
+	enum opt by = layer->o[OPT_ALLOW].v ? OPT_ALLOW : OPT_LEARN;
+
+	if (layer->o[OPT_NET].here ||
+	    (by == OPT_LEARN && !(layer->o[OPT_LEARN].v && request_flag(layer, OPT_LEARN))))
 		return 0;
 	struct brig_spec implied = { 0 };
-	int r = request_put(&implied, OPT_NET, "allow", &layer->o[OPT_ALLOW].at[0]);
+	int r = request_put(&implied, OPT_NET, "allow", &layer->o[by].at[0]);
 	if (r == 0)
 		r = check_lock(to, &implied, OPT_NET, err);
 	if (r == 0)

@@ -75,6 +75,12 @@ const struct opt_def opt_table[OPT__COUNT] = {
 		.key = "network.allow", .tight = TIGHT_SUBSET,
 		.example = "[]", /* one that fits the default mode beside it */
 		.help = "a host the command may connect to; repeatable" },
+	[OPT_LEARN] = { .name = "learn", .kind = OK_FLAG, .key = "network.learn",
+		.def = "false", .words = "false|true", .tight = TIGHT_FIRST,
+		.help = "let every public host name through, and print the allow-list that was used" },
+	[OPT_PROXY_ENV] = { .name = "proxy-env", .kind = OK_FLAG, .key = "network.proxy_env",
+		.def = "false", .words = "false|true", .tight = TIGHT_FIRST,
+		.help = "proxies for the allow-list inside, and HTTP_PROXY and the like set for them" },
 	[OPT_LOOPBACK] = { .name = "loopback", .metavar = "on|off", .kind = OK_CHOICE,
 		.key = "network.loopback", .def = "on", .words = "off|on",
 		.tight = TIGHT_FIRST,
@@ -341,7 +347,7 @@ static int check_layer(const char *label, const char *value, struct brig_error *
 		return 0;
 	int r = bad(err, label, value, "is not a layer");
 	err_fix(err, "layers are user, mount, pid, net, ipc, uts, cgroup, caps, "
-		     "no_new_privs, seccomp, landlock, memory, pids, cpu");
+		     "no_new_privs, seccomp, landlock, memory, pids, cpu, net-names");
 	return r;
 }
 

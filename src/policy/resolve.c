@@ -87,9 +87,14 @@ static void resolve_required(const struct brig_spec *rq, struct spec *s)
 		bits = LAYERS_BASE;
 		if (s->net == NET_HOST)
 			bits &= ~LAYER_BIT(LAYER_NET);
+		if (s->net == NET_ALLOW)
+			bits |= LAYERS_ALLOW;
 	}
 	for (char **l = rq->o[OPT_REQUIRE].v; l && *l; l++)
 		bits |= LAYER_BIT(layer_by_name(*l, strlen(*l)));
+	/* no network at all is more than was asked for */
+	if (s->net == NET_NONE)
+		bits &= ~LAYERS_ALLOW;
 	/* A limit that was asked for by name must hold. */
 	s->required = bits | s->asked;
 	s->require_explicit = request_has(rq, OPT_REQUIRE);
@@ -225,6 +230,33 @@ static int copy_text(char **to, const struct brig_spec *rq, enum opt o)
 	return t && !*to ? -ENOMEM : 0;
 }
 
+/* A list that is locked is all there may be: learning would go beyond it.  (A mode
+ * that is locked, or learning itself, has been decided when the layers were put
+ * together.) */
+static int check_learn(const struct brig_spec *rq, struct brig_error *err)
+{
+	bool allow = streq(request_text(rq, OPT_NET), "allow");
+	const struct origin *at = request_origin(rq, OPT_PROXY_ENV);
+	char here[300], there[300];
+
+	if (allow && request_flag(rq, OPT_LEARN) && rq->lock[OPT_ALLOW].layer) {
+		request_label(rq, OPT_LEARN, 0, here, sizeof here);
+		origin_text(&rq->lock[OPT_ALLOW], there, sizeof there);
+		err_set(err, BRIG_E_LOCKED, 0, "policy",
+			"%s: every host name is more than the network.allow that is locked "
+			"at %s", here, there);
+		err_fix(err, "leave it out; only the lock's author can open it");
+		return -EPERM;
+	}
+	if (!allow && at && at->rank == RANK_RUN && request_flag(rq, OPT_PROXY_ENV)) {
+		err_set(err, BRIG_E_BAD_OPTION, 0, "policy",
+			"--proxy-env without an allow-list: there is nothing to proxy");
+		err_fix(err, "name hosts with --allow, or leave it out");
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /* Asked for by this very run, an option that its backend has no use for is a
  * misunderstanding; in a file it may be meant for another tool's backend. */
 static int check_meant(const struct brig_spec *rq, struct brig_error *err)
@@ -245,6 +277,9 @@ static int check_meant(const struct brig_spec *rq, struct brig_error *err)
 		err_fix(err, "leave one of them out");
 		return -EINVAL;
 	}
+	int r = check_learn(rq, err);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < ARRAY_LEN(only); i++) {
 		const struct origin *at = request_origin(rq, only[i].o);
 		if (!at || at->rank != RANK_RUN || streq(backend, only[i].backend))
@@ -294,6 +329,8 @@ static int resolve_backend(const struct brig_spec *rq, struct spec *s)
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (streq(net, words[i]))
 			s->net = modes[i];
+	s->learn = s->net == NET_ALLOW && request_flag(rq, OPT_LEARN);
+	s->proxy_env = s->net == NET_ALLOW && request_flag(rq, OPT_PROXY_ENV);
 	s->loopback = streq(request_text(rq, OPT_LOOPBACK), "on");
 	s->writable_root = !request_flag(rq, OPT_READ_ONLY);
 	parse_uint(request_text(rq, OPT_DOCKER_POOL), UINT64_MAX, &s->pool_size);

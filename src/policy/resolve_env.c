@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine/netns_allow.h"
 #include "policy/envrules.h"
 #include "policy/resolve.h"
 
@@ -140,6 +141,28 @@ static int put_path(const struct brig_spec *rq, struct spec *s)
 	return env_put(s, buf_take(&b, NULL));
 }
 
+/* For programs that want to be told of a proxy; only when somebody asked for it. */
+static int put_proxies(struct spec *s)
+{
+	static const struct {
+		const char *names[4], *value;
+	} vars[] = {
+		{ { "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy" }, "http://127.0.0.1:" },
+		{ { "ALL_PROXY", "all_proxy" }, "socks5h://127.0.0.1:" },
+		{ { "NO_PROXY", "no_proxy" }, "localhost,127.0.0.1,::1" },
+	};
+	static const int ports[] = { ALLOW_CONNECT_PORT, ALLOW_SOCKS_PORT, 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(vars); i++)
+		for (size_t k = 0; k < 4 && vars[i].names[k] && r == 0; k++)
+			r = env_put(s, ports[i] ? str_fmt("%s=%s%d", vars[i].names[k],
+							  vars[i].value, ports[i]) :
+						  str_fmt("%s=%s", vars[i].names[k],
+							  vars[i].value));
+	return r;
+}
+
 static int put_defaults(const struct brig_spec *rq, struct spec *s)
 {
 	int r = put_path(rq, s);
@@ -153,6 +176,8 @@ static int put_defaults(const struct brig_spec *rq, struct spec *s)
 		r = env_put(s, strdup("SHELL=/bin/sh"));
 	if (r == 0)
 		r = env_put(s, str_fmt("BRIG_SANDBOX=%s", s->id));
+	if (r == 0 && s->proxy_env)
+		r = put_proxies(s);
 	for (char **e = s->tool_env; r == 0 && e && *e; e++)
 		r = env_put(s, strdup(*e));
 	return r;

@@ -338,6 +338,14 @@ static int check_together(const struct ctx *x, const struct ynode *n,
 	const struct brig_spec *s = x->out;
 	char at[160];
 
+	if (s->o[OPT_LEARN].v && request_flag(s, OPT_LEARN) && s->o[OPT_NET].v &&
+	    !streq(s->o[OPT_NET].v[0], "allow")) {
+		const struct ynode place = { .line = s->o[OPT_LEARN].at[0].line,
+					     .column = s->o[OPT_LEARN].at[0].column };
+		snprintf(at, sizeof at, "%.120s.network", path);
+		return complain(x, &place, at, "learn together with a mode that has no allow-list",
+				"remove learn, or set mode: allow");
+	}
 	if (s->o[OPT_ALLOW].v && s->o[OPT_NET].v && !streq(s->o[OPT_NET].v[0], "allow")) {
 		const struct ynode place = { .line = s->o[OPT_ALLOW].at[0].line,
 					     .column = s->o[OPT_ALLOW].at[0].column };

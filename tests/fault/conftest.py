@@ -44,6 +44,9 @@ def base(quarantine):
     d.chmod(0o755)
     fault._dir.append(d)
     shutil.copy(support.BRIG, d / "brig")
+    egress = support.BRIG.parent / "brig-egress"
+    if egress.exists():
+        shutil.copy(egress, d / "brig-egress")
     support.BRIG = d / "brig"
     if support.PROBE.exists():
         shutil.copy(support.PROBE, d / "probe")

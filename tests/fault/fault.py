@@ -178,11 +178,23 @@ exit 0
 """
 
 
+# The same with an allow-list.  That a name is asked for starts the egress process;
+# whatever fails there or on the way, nothing may be reached that is not on the list.
+NET_SCENE = """
+no() { echo "$1" >> violations; }
+bash -c "exec 3<>/dev/tcp/127.0.0.1/$TRAP" 2>/dev/null && no host-loopback
+bash -c "exec 3<>/dev/tcp/192.0.2.99/80" 2>/dev/null && no other-address
+tail -n +3 /proc/net/dev | grep -qv '^ *lo:' && no interface
+grep -qv '^Iface' /proc/net/route && no route
+timeout 1 getent hosts denied.invalid >/dev/null && no name
+""" + SCENE
+
+
 class Scene:
     """A workspace with protected files, a read-only, a masked and a writable tree.  Plain: with nothing in it
     that brig would have to cover, so that the mounts need no lock and the command's process is made early."""
 
-    def __init__(self, w, name, extra=(), plain=False):
+    def __init__(self, w, name, extra=(), text=SCENE, plain=False):
         self.who, self.plain = w, plain
         self.dir = w.mkdir(w.base / name)
         self.ws = w.mkdir(self.dir / "ws")
@@ -197,8 +209,8 @@ class Scene:
         w.write(self.ro / "file", "fixed\n")
         w.write(self.ro / "masked/secret", "hidden\n")
         self.secret = w.write(self.dir / "secret", "hidden\n")
-        script = "\n".join(x for x in SCENE.splitlines() if "masked" not in x and ".envrc" not in x
-                           and ".git" not in x) if plain else SCENE
+        script = "\n".join(x for x in text.splitlines() if "masked" not in x and ".envrc" not in x
+                           and ".git" not in x) if plain else text
         self.args = ["run", "--workspace", self.ws, "--ro", self.ro, "--rw", self.rw,
                      *([] if plain else ["--mask", self.ro / "masked"]),
                      "--env", "RO=%s" % self.ro, "--env", "RW=%s" % self.rw, "--env", "SECRET=%s" % self.secret,

@@ -18,11 +18,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!copy)
 		return 0;
 	memcpy(copy, data, size);
-	if (socks_greeting(copy, size, &used, &code) == SOCKS_OK) {
+	if (socks_greeting(copy, size, false, &used, &code) == SOCKS_OK) {
 		if (used > size)
 			abort();
 		at = used;
 	}
+	if (socks_password(copy, size, "brig:secret", &used, &code) == SOCKS_OK && used > size)
+		abort();
 	enum socks_result r = socks_request(copy + at, size - at, &used, &p, &code);
 	if (r == SOCKS_OK) {
 		if (used > size - at || !p.port)

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+import docker_engine
+
 REPO = Path(__file__).resolve().parents[2]
 ACCOUNT = "brigtest"
 IS_ROOT = os.geteuid() == 0
@@ -315,3 +317,27 @@ def need(*programs):
     for p in programs:
         if not shutil.which(p, path="/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin"):
             pytest.skip("%s is not installed on this host" % p)
+
+
+@pytest.fixture(scope="session")
+def engine(account):
+    """A Docker engine of the tests' own, with an image of busybox."""
+    if not IS_ROOT:
+        pytest.skip("not root: a Docker engine cannot be started")
+    path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    for program in ("dockerd", "docker", "busybox"):
+        if not shutil.which(program, path=path):
+            pytest.skip("%s is not installed on this host" % program)
+    e = docker_engine.Engine()
+    why = e.start()
+    if why:
+        e.stop()
+        pytest.skip(why)
+    e.docker("import", "-", docker_engine.IMAGE, input=docker_engine.image_tar())
+    yield e
+    e.stop()
+    for path in ("/tmp/brig-%d/docker" % account[0], "/tmp/brig-%d" % account[0]):
+        try:
+            os.rmdir(path)  # only when nothing is left in it
+        except OSError:
+            pass

@@ -552,6 +552,61 @@ def _(box):
         return box.probe("host-port", str(s.getsockname()[1]))
 
 
+def _with_list(box, port, text):
+    """Runs Python with an allow-list of one name; what it said, or None where lists are refused."""
+    r = box.run("/usr/bin/python3", "-c", "import socket\n" + text, opts=["--allow", "allowed.test:%d" % port])
+    assert r.json, r
+    if not r.json["ran"]:
+        assert r.code == 125 and r.json["error"]["code"] == "UNSUPPORTED", r.json
+        return None, r.json
+    return (r.json["stdout"] or "").split(), r.json
+
+
+@check("allow-around", "Network", "with an allow-list: not around it, by address, by UDP, to the host's loopback")
+def _(box):
+    with socket.socket() as s, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as u:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+        s.listen(8)
+        s.settimeout(0.3)
+        u.bind(("127.0.0.1", port))
+        u.settimeout(0.3)
+        said, j = _with_list(box, port, """
+for kind, to in ((1, ('127.0.0.1', %(p)d)), (2, ('127.0.0.1', %(p)d)), (1, ('192.0.2.1', 80)), (1, ('192.0.2.1', %(p)d))):
+    try:
+        c = socket.socket(socket.AF_INET, kind)
+        c.settimeout(2)
+        c.connect(to)
+        c.send(b'out')
+        c.recv(1)
+    except OSError as e:
+        pass
+print('tried')""" % {"p": port})
+        if said is None:
+            return None, "a list is refused: %s" % j["error"]["message"]
+        for sock in (s, u):
+            try:
+                return False, "%r came" % (sock.accept() if sock is s else sock.recv(10),)
+            except TimeoutError:
+                pass
+        return said == ["tried"], "nothing came"
+
+
+@check("allow-name", "Network", "with an allow-list: another name is refused, and listed in the result")
+def _(box):
+    said, j = _with_list(box, 80, """
+import urllib.request
+try:
+    urllib.request.urlopen('http://denied.test/', timeout=5)
+    print('got')
+except OSError:
+    print('refused')""")
+    if said is None:
+        return None, "a list is refused: %s" % j["error"]["message"]
+    listed = [d for d in j["denied"] if d["kind"] == "net" and d["target"].split(":")[0] == "denied.test"]
+    return said == ["refused"] and bool(listed), "%s, %s" % (said, listed)
+
+
 _probe("loopback", "Network", "the command's own servers on 127.0.0.1 work")
 
 

@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+IMAGE = "brig-test:1"
 APPLETS = ("sh", "id", "cat", "ls", "true", "echo", "sleep", "dmesg", "mount", "stty",
            "tty", "wc", "head", "dd", "kill", "touch", "env", "pwd", "printf", "rm", "ln",
            "mkdir", "chmod", "grep", "hostname", "ip", "nc", "yes", "tail", "sed", "seq",
@@ -23,7 +24,7 @@ def image_tar(extra=()):
     with tarfile.open(fileobj=out, mode="w") as t:
         for d in ("bin", "tmp", "proc", "sys", "dev", "etc", "usr", "var", "home", "opt"):
             i = tarfile.TarInfo(d)
-            i.type, i.mode = tarfile.DIRTYPE, 0o777 if d == "var" else 0o755
+            i.type, i.mode = tarfile.DIRTYPE, {"var": 0o777, "tmp": 0o1777}.get(d, 0o755)
             t.addfile(i)
         t.add(shutil.which("busybox", path="/bin:/usr/bin"), "bin/busybox")
         for a in APPLETS:

@@ -57,18 +57,20 @@ def ip(*words):
 
 U8, U16, U32, U64, I32 = (ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32,
                           ctypes.c_uint64, ctypes.c_int32)
-TYPES = ["", "CONFIG", "ALLOW", "SOCKET", "AUDIT", "START", "READY", "OPEN", "EVENT", "FATAL"]
+TYPES = ["", "CONFIG", "ALLOW", "SOCKET", "AUDIT", "START", "READY", "OPEN", "EVENT", "FATAL",
+         "DIRECT", "WHO"]
 T = {n: i for i, n in enumerate(TYPES)}
 ROLES = {n: i for i, n in enumerate(
     ["", "dns_udp", "dns_tcp", "port", "redirect", "connect", "socks"])}
-PRIVATE_OK, TELL_OPEN = 1, 2
+PRIVATE_OK, TELL_OPEN, LEARN = 1, 2, 4
 
 
 class Config(ctypes.Structure):
     _fields_ = [("version", U32), ("flags", U32), ("max_conns", U32), ("conns_per_s", U32),
                 ("connect_ms", U32), ("idle_ms", U32), ("head_ms", U32), ("proxy_port", U16),
                 ("pad", U16), ("id", ctypes.c_char * 64), ("proxy_host", ctypes.c_char * 256),
-                ("proxy_auth", ctypes.c_char * 128), ("dns", ctypes.c_char * 64)]
+                ("proxy_auth", ctypes.c_char * 128), ("dns", ctypes.c_char * 64),
+                ("client_auth", ctypes.c_char * 128)]
 
 
 class Allow(ctypes.Structure):
@@ -84,8 +86,18 @@ class Event(ctypes.Structure):
                 ("ms", U32), ("count", U32), ("lost", U32), ("errnum", I32),
                 ("verdict", U8), ("reason", U8), ("via", U8), ("client_family", U8),
                 ("client_addr", U8 * 16), ("client_port", U16), ("port", U16),
-                ("ech", U8), ("pad", U8 * 3), ("name", ctypes.c_char * 256),
+                ("called_addr", U8 * 16), ("called_port", U16),
+                ("ech", U8), ("ended", U8), ("pad", U8 * 4), ("name", ctypes.c_char * 256),
                 ("sni", ctypes.c_char * 256)]
+
+
+class Who(ctypes.Structure):
+    _fields_ = [("serial", U64), ("pid", U32), ("holders", U32), ("unseen", U32), ("pad", U32), ("comm", ctypes.c_char * 16),
+                ("command", ctypes.c_char * 256)]
+
+
+def who_of(serial, pid, holders, comm, command):
+    return Who(serial, pid, holders, 0, 0, comm, command)
 
 
 class Fatal(ctypes.Structure):
@@ -94,7 +106,7 @@ class Fatal(ctypes.Structure):
 
 class Body(ctypes.Union):
     _fields_ = [("config", Config), ("allow", Allow), ("socket", Socket), ("event", Event),
-                ("fatal", Fatal)]
+                ("fatal", Fatal), ("direct", Allow), ("who", Who)]
 
 
 class Msg(ctypes.Structure):
@@ -301,10 +313,11 @@ class Egress:
     """brig-egress for a sandbox, as brig would start it."""
 
     def __init__(self, exe, sandbox, allow, ports=(), redirect=0, connect=0, socks=0,
-                 audit=None, start=True, dns=DNS_SERVER + ":53", dns_sockets=True, six=True,
+                 audit=None, start=True, dns=DNS_SERVER + ":53", dns_sockets=True, six=True, direct=(),
                  **config):
         self.events_seen = []
         self.opened = []
+        self.who = None  # called for each EG_OPEN: (pid, holders, comm, command)
         self.fatal = None
         self.ctl, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ctl.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
@@ -327,6 +340,8 @@ class Egress:
         self.config(dns=dns, **config)
         for entry in allow:
             self.send("ALLOW", allow=Allow(entry.encode()))
+        for item in direct:
+            self.send("DIRECT", direct=Allow(item.encode()))
         self.sockets = []
         with sandbox.inside():
             if dns_sockets:
@@ -350,9 +365,9 @@ class Egress:
         self.send("START")
         self.wait_ready()
 
-    def config(self, id="01TEST", dns="", flags=0, proxy=None, proxy_auth="", **numbers):
-        c = Config(version=numbers.pop("version", 1), flags=flags, id=id.encode(),
-                   dns=dns.encode(), proxy_auth=proxy_auth.encode())
+    def config(self, id="01TEST", dns="", flags=0, proxy=None, proxy_auth="", client_auth="", **numbers):
+        c = Config(version=numbers.pop("version", 2), flags=flags, id=id.encode(),
+                   dns=dns.encode(), proxy_auth=proxy_auth.encode(), client_auth=client_auth.encode())
         if proxy:
             c.proxy_host, c.proxy_port = proxy[0].encode(), proxy[1]
         for k, v in numbers.items():
@@ -418,10 +433,13 @@ class Egress:
             timeout = 0
             e = m.body.event
             d = {k: getattr(e, k) for k in ("serial", "bytes_up", "bytes_down", "ms", "count",
-                                            "lost", "errnum", "client_port", "port", "ech")}
+                                            "lost", "errnum", "client_port", "port", "ech",
+                                            "called_port")}
             d.update(verdict=VERDICTS[e.verdict], reason=REASONS[e.reason] if e.reason else "",
-                     via=VIAS[e.via], name=e.name.decode(), sni=e.sni.decode())
+                     ended=REASONS[e.ended] if e.ended else "", via=VIAS[e.via], name=e.name.decode(), sni=e.sni.decode())
             (self.events_seen if m.type == T["EVENT"] else self.opened).append(d)
+            if m.type == T["OPEN"] and self.who:
+                self.send("WHO", who=who_of(e.serial, *self.who(d)))
 
     def events(self, want=1, seconds=3.0, **match):
         """Events with these values, waited for."""

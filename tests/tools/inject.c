@@ -8,7 +8,7 @@
  * one number hits several of them at once, and the command as well; here one
  * call of one process is hit and nothing else.
  *
- * Roles: supervisor, custodian, builder, netmaker, job, idholder, other; the
+ * Roles: supervisor, custodian, builder, netmaker, job, idholder, egress, other; the
  * builder is called init once it has executed that.  The job is let go when it
  * has executed the command: what the command does is not our business.
  *
@@ -43,10 +43,11 @@
 
 enum { PROCS = 64, CALLS = 512, EXIT_SELF = 99, LINGER_MS = 5000, HOLD_MS = 30 };
 
-enum role { SUPERVISOR, CUSTODIAN, BUILDER, INIT, NETMAKER, JOB, IDHOLDER, OTHER, ROLES };
+enum role { SUPERVISOR, CUSTODIAN, BUILDER, INIT, NETMAKER, JOB, IDHOLDER, EGRESS, OTHER,
+	    ROLES };
 static const char *const role_names[ROLES] = {
 	"supervisor", "custodian", "builder", "init", "netmaker", "job",
-	"idholder", "other",
+	"idholder", "egress", "other",
 };
 
 struct proc {
@@ -226,6 +227,9 @@ static enum role role_of(const struct proc *parent)
 	uint64_t flags = parent->nr == SYS_clone ? parent->arg0 : 0;
 
 	if (parent->role == SUPERVISOR) {
+		/* the one program that it executes, by posix_spawn() */
+		if (flags & CLONE_VFORK || (parent->nr == SYS_clone3 && job_pid))
+			return EGRESS;
 		if (parent->nr == SYS_clone3)
 			return BUILDER;
 		return flags & CLONE_NEWUSER ? IDHOLDER : CUSTODIAN;

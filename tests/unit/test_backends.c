@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -80,7 +81,7 @@ static void test_flags(void **state)
 	static const char *const must[] = { "--unshare-user", "--unshare-pid", "--unshare-net",
 					    "--unshare-ipc", "--unshare-uts", "--unshare-cgroup",
 					    "--die-with-parent", "--new-session", "--as-pid-1",
-					    "--seccomp", "--disable-userns" };
+					    "--disable-userns" };
 	struct bwrap_fds fds = { 0 };
 	char **v = args(NULL, &all, &fds, 0);
 
@@ -88,6 +89,8 @@ static void test_flags(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(must); i++)
 		assert_true(find(v, must[i], NULL) >= 0);
 	assert_true(find(v, "--cap-drop", "ALL") >= 0);
+	/* a filter of bubblewrap's loading would answer before the gate's, which tells */
+	assert_int_equal(find(v, "--seccomp", NULL), -1);
 	/* never what skips in silence */
 	for (int i = 0; v[i]; i++)
 		assert_null(strncmp(v[i], "--", 2) == 0 ? strstr(v[i], "-try") : NULL);
@@ -96,8 +99,7 @@ static void test_flags(void **state)
 	assert_true(last > find(v, "--tmpfs", "/tmp") && last > find(v, "--bind-fd", NULL));
 	/* every descriptor that is named is kept open */
 	for (int i = 0; v[i]; i++)
-		if (streq(v[i], "--bind-fd") || streq(v[i], "--file") ||
-		    streq(v[i], "--seccomp")) {
+		if (streq(v[i], "--bind-fd") || streq(v[i], "--file")) {
 			bool known = false;
 			for (size_t k = 0; k < fds.n; k++)
 				known = known || fds.v[k] == atoi(v[i + 1]);
@@ -186,6 +188,9 @@ static uint32_t run_filter(const struct sock_filter *v, unsigned n,
 		case BPF_ALU | BPF_AND | BPF_K:
 			a &= i->k;
 			break;
+		case BPF_JMP | BPF_JA:
+			pc += i->k;
+			break;
 		case BPF_JMP | BPF_JEQ | BPF_K:
 			pc += a == i->k ? i->jt : i->jf;
 			break;
@@ -202,11 +207,11 @@ static uint32_t run_filter(const struct sock_filter *v, unsigned n,
 	return 0;
 }
 
-static uint32_t verdict(int abi, bool net, int nr, uint64_t a0, uint64_t a1, uint64_t a2)
+static uint32_t verdict_of(int abi, enum net_mode net, int nr, const uint64_t a[4])
 {
 	struct sock_filter v[LANDLOCK_FILTER_MAX];
 	unsigned short n = landlock_filter(v, abi, net);
-	struct seccomp_data d = { .nr = nr, .args = { a0, a1, a2 } };
+	struct seccomp_data d = { .nr = nr, .args = { a[0], a[1], a[2], a[3] } };
 
 #if defined(__x86_64__)
 	d.arch = AUDIT_ARCH_X86_64;
@@ -215,6 +220,45 @@ static uint32_t verdict(int abi, bool net, int nr, uint64_t a0, uint64_t a1, uin
 #endif
 	assert_true(n > 0 && n <= LANDLOCK_FILTER_MAX);
 	return run_filter(v, n, &d);
+}
+
+static uint32_t verdict(int abi, bool net, int nr, uint64_t a0, uint64_t a1, uint64_t a2)
+{
+	return verdict_of(abi, net ? NET_HOST : NET_NONE, nr, (uint64_t[]){ a0, a1, a2, 0 });
+}
+
+static uint32_t proxied(int nr, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3)
+{
+	return verdict_of(7, NET_ALLOW, nr, (uint64_t[]){ a0, a1, a2, a3 });
+}
+
+/* With an allow-list: TCP of IPv4, and somebody else makes the connections. */
+static void test_filter_allow(void **state)
+{
+	const uint32_t ok = SECCOMP_RET_ALLOW;
+	const uint64_t fastopen = 0x20000000;
+
+	(void)state;
+	for (unsigned f = 0; f < 50; f++)
+		for (unsigned type = 0; type < 12; type++) {
+			bool tcp = f == AF_INET && type == SOCK_STREAM;
+			assert_int_equal(proxied(SYS_socket, f, type | SOCK_CLOEXEC, 0, 0) == ok, tcp);
+			assert_int_equal(proxied(SYS_socket, f, type, IPPROTO_TCP, 0) == ok, tcp);
+			assert_true(proxied(SYS_socket, f, type, 262 /* MPTCP */, 0) != ok);
+		}
+	assert_int_equal(proxied(SYS_connect, 3, 0, 16, 0), SECCOMP_RET_USER_NOTIF);
+	assert_true(proxied(SYS_listen, 3, 1, 0, 0) != ok);
+	assert_true(proxied(SYS_io_uring_setup, 1, 0, 0, 0) != ok);
+	assert_int_equal(proxied(SYS_sendto, 3, 0, 1, MSG_NOSIGNAL), ok);
+	assert_true(proxied(SYS_sendto, 3, 0, 1, fastopen | MSG_NOSIGNAL) != ok);
+	assert_int_equal(proxied(SYS_sendmsg, 3, 0, MSG_NOSIGNAL, 0), ok);
+	assert_true(proxied(SYS_sendmsg, 3, 0, fastopen, 0) != ok);
+	assert_true(proxied(SYS_sendmmsg, 3, 0, 1, fastopen) != ok);
+	assert_int_equal(proxied(SYS_read, 0, 0, 0, 0), ok);
+	assert_true(proxied(SYS_shmget, 1, 1, 0, 0) != ok);
+	/* and never otherwise */
+	assert_int_equal(verdict(7, false, SYS_connect, 3, 0, 16), ok);
+	assert_int_equal(verdict(7, true, SYS_connect, 3, 0, 16), ok);
 }
 
 static void test_filter(void **state)
@@ -237,6 +281,8 @@ static void test_filter(void **state)
 	assert_true(verdict(7, false, SYS_mq_open, 1, 1, 0) != ok);
 	assert_int_equal(verdict(7, false, SYS_prlimit64, 0, 1, 0), ok);
 	assert_true(verdict(7, false, SYS_prlimit64, 77, 1, 0) != ok);
+	/* refused by the filter that tells, which this one must not anticipate */
+	assert_int_equal(verdict(7, false, SYS_prlimit64, 1, 1, 0), ok);
 	assert_int_equal(verdict(7, false, SYS_truncate, 0, 0, 0), ok);
 	assert_true(verdict(2, false, SYS_truncate, 0, 0, 0) != ok);
 	assert_true(verdict(2, false, SYS_openat, 0, 0, O_TRUNC | O_RDONLY) != ok);
@@ -246,6 +292,43 @@ static void test_filter(void **state)
 #if defined(__x86_64__)
 	assert_true(verdict(7, false, 0x40000000 | SYS_socket, 1, 1, 0) != ok);
 #endif
+}
+
+/* Joined: refused by the first as it refuses, else as the second says. */
+static void test_joined_filters(void **state)
+{
+	static const struct sock_filter says[] = {
+		{ BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr) },
+		{ BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_mount },
+		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_USER_NOTIF },
+		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW },
+	};
+	const struct seccomp_prog second = { .insns = says, .len = ARRAY_LEN(says) };
+	static struct sock_filter v[LANDLOCK_JOINED_MAX];
+
+	(void)state;
+	for (int abi = 1; abi < 8; abi++)
+		for (int host = 0; host < 2; host++) {
+			struct sock_filter own[LANDLOCK_FILTER_MAX];
+			unsigned short n = landlock_filter(own, abi, host);
+			unsigned short both = landlock_filter_join(v, own, n, &second);
+			assert_int_equal(both, n + 4);
+			for (int nr = 0; nr < 460; nr++)
+				for (uint64_t arg = 0; arg < 4; arg++) {
+					struct seccomp_data d = { .nr = nr, .args = { arg, arg, arg } };
+#if defined(__x86_64__)
+					d.arch = AUDIT_ARCH_X86_64;
+#else
+					d.arch = AUDIT_ARCH_AARCH64;
+#endif
+					uint32_t one = run_filter(own, n, &d);
+					if (one == SECCOMP_RET_ALLOW)
+						one = run_filter(says, ARRAY_LEN(says), &d);
+					assert_int_equal(run_filter(v, both, &d), one);
+				}
+		}
+	const struct seccomp_prog huge = { .insns = says, .len = 2000 };
+	assert_int_equal(landlock_filter_join(v, says, 4, &huge), 0);
 }
 
 static void test_none_is_no_fallback(void **state)
@@ -270,6 +353,8 @@ int main(void)
 		cmocka_unit_test(test_flags),	       cmocka_unit_test(test_old_version),
 		cmocka_unit_test(test_words_stay_words), cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_features),       cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_filter_allow),
+		cmocka_unit_test(test_joined_filters),
 		cmocka_unit_test(test_none_is_no_fallback),
 	};
 

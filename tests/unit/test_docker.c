@@ -99,6 +99,52 @@ static const json_t *mount_at(const json_t *host, const char *dst)
 	return NULL;
 }
 
+/* The list is the call's; that there is one, and in which form, is the container's. */
+static void test_allow_list(void **state)
+{
+	struct made none, one, other, root;
+	struct docker_recipe back;
+
+	(void)state;
+	make(&none, spec_make(), &engine);
+	struct spec *s = spec_make();
+	s->net = NET_ALLOW;
+	strv_add(&s->allow, "a.test:80");
+	make(&one, s, &engine);
+	s = spec_make();
+	s->net = NET_ALLOW;
+	strv_add(&s->allow, "b.test:443");
+	make(&other, s, &engine);
+	s = spec_make();
+	s->net = NET_ALLOW;
+	s->as_root = true;
+	make(&root, s, &engine);
+	const json_t *h = json_object_get(one.r.body, "HostConfig");
+	assert_string_equal(text_at(h, "NetworkMode", NULL), "none");
+	assert_int_equal(json_array_size(json_object_get(h, "CapAdd")), 0);
+	assert_string_equal(text_at(h, "Sysctls", "net.ipv4.ip_unprivileged_port_start"), "0");
+	assert_null(json_object_get(json_object_get(root.r.body, "HostConfig"), "Sysctls"));
+	assert_string_equal(none.r.resolver, "");
+	assert_string_equal(one.r.resolver, "127.18.0.1");
+	assert_string_equal(root.r.resolver, "198.18.0.1");
+	assert_int_equal(one.r.key.len, other.r.key.len);
+	assert_memory_equal(one.r.key.data, other.r.key.data, one.r.key.len);
+	assert_true(none.r.key.len != one.r.key.len ||
+		    memcmp(none.r.key.data, one.r.key.data, one.r.key.len) != 0);
+	assert_memory_not_equal(root.r.key.data, one.r.key.data, one.r.key.len);
+	/* the keeper makes the same containers */
+	char *text = docker_recipe_text(&one.r);
+	assert_null(strstr(text, "a.test"));
+	assert_int_equal(docker_recipe_parse(&back, text, strlen(text)), 0);
+	assert_string_equal(back.resolver, "127.18.0.1");
+	docker_recipe_free(&back);
+	free(text);
+	unmake(&none);
+	unmake(&one);
+	unmake(&other);
+	unmake(&root);
+}
+
 static void test_body(void **state)
 {
 	struct made m;
@@ -190,9 +236,11 @@ static void test_variants(void **state)
 	unmake(&m);
 
 	s = spec_make();
-	s->net = NET_ALLOW;
-	assert_true(docker_job_init(&m.j, s, &err) < 0);
+	s->net = NET_ALLOW; /* out of reach of an engine that maps ids */
+	assert_int_equal(docker_job_init(&m.j, s, &err), 0);
+	assert_true(docker_recipe_build(&m.r, &m.j, &remapped, &err) < 0);
 	assert_int_equal(err.code, BRIG_E_UNSUPPORTED);
+	docker_job_free(&m.j);
 	spec_free(s);
 
 	s = spec_make(); /* never root, whatever the spec says */
@@ -529,7 +577,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_body),
+		cmocka_unit_test(test_body), cmocka_unit_test(test_allow_list),
 		cmocka_unit_test(test_no_secret_in_body_or_key),
 		cmocka_unit_test(test_variants),
 		cmocka_unit_test(test_key),

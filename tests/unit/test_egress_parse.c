@@ -605,13 +605,56 @@ static void socks(void **state)
 		if (p.good && (p.is_addr != table[i].addr || !streq(p.name, table[i].name)))
 			fail_msg("%s: %s", table[i].what, p.name);
 	}
-	assert_int_equal(socks_greeting((const uint8_t *)"\5\2\1\0", 4, &used, &code), SOCKS_OK);
+	assert_int_equal(socks_greeting((const uint8_t *)"\5\2\1\0", 4, false, &used, &code), SOCKS_OK);
 	assert_int_equal(used, 4);
-	assert_int_equal(socks_greeting((const uint8_t *)"\5\1\2", 3, &used, &code), SOCKS_REFUSE);
+	assert_int_equal(socks_greeting((const uint8_t *)"\5\1\2", 3, false, &used, &code), SOCKS_REFUSE);
 	assert_int_equal(code, SOCKS_NO_METHOD);
-	assert_int_equal(socks_greeting((const uint8_t *)"\5\0", 2, &used, &code), SOCKS_REFUSE);
-	assert_int_equal(socks_greeting((const uint8_t *)"\5\2\0", 3, &used, &code), SOCKS_MORE);
-	assert_int_equal(socks_greeting((const uint8_t *)"GET", 3, &used, &code), SOCKS_INVALID);
+	assert_int_equal(socks_greeting((const uint8_t *)"\5\0", 2, false, &used, &code), SOCKS_REFUSE);
+	assert_int_equal(socks_greeting((const uint8_t *)"\5\2\0", 3, false, &used, &code), SOCKS_MORE);
+	assert_int_equal(socks_greeting((const uint8_t *)"GET", 3, false, &used, &code), SOCKS_INVALID);
+}
+
+#define BYTES(s) (const uint8_t *)(s), sizeof(s) - 1
+
+static void proxy_passwords(void **state)
+{
+	static const char head[] = "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n"
+				   "proxy-Authorization:  Basic YnJpZzpzZWNyZXQ= \r\n\r\n";
+	struct http_request r;
+	size_t used = 0;
+	uint8_t code = 9;
+
+	(void)state;
+	assert_int_equal(socks_greeting(BYTES("\5\2\0\2"), true, &used, &code), SOCKS_OK);
+	assert_int_equal(code, 2);
+	assert_int_equal(socks_greeting(BYTES("\5\1\0"), true, &used, &code), SOCKS_REFUSE);
+	assert_int_equal(code, SOCKS_NO_METHOD);
+	static const char good[] = "\1\4brig\6secret";
+	for (size_t n = 0; n < sizeof good - 1; n++)
+		assert_int_equal(socks_password((const uint8_t *)good, n, "brig:secret", &used, &code),
+				 SOCKS_MORE);
+	assert_int_equal(socks_password(BYTES(good), "brig:secret", &used, &code), SOCKS_OK);
+	assert_int_equal(used, sizeof good - 1);
+	assert_int_equal(code, 0);
+	static const char *const bad[] = { "\1\4brig\6secreT", "\1\4brig\5secre", "\1\4brug\6secret",
+					   "\1\4brig\7secretX", "\1\3bri\6secret" };
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		assert_int_equal(socks_password((const uint8_t *)bad[i], strlen(bad[i]), "brig:secret",
+						&used, &code), SOCKS_REFUSE);
+		assert_int_equal(code, 1);
+	}
+	/* nothing at all is not the password */
+	assert_int_equal(socks_password(BYTES("\1\0\0"), "brig:secret", &used, &code), SOCKS_REFUSE);
+	assert_int_equal(socks_password(BYTES("\5\4brig\6secret"), "brig:secret", &used, &code),
+			 SOCKS_INVALID);
+	assert_int_equal(http_read_head(head, sizeof head - 1, &r), HTTP_HEAD);
+	assert_int_equal(r.auth_len, strlen("Basic YnJpZzpzZWNyZXQ="));
+	assert_memory_equal(head + r.auth_at, "Basic YnJpZzpzZWNyZXQ=", r.auth_len);
+	assert_true(socks_same(head + r.auth_at, r.auth_len, "Basic YnJpZzpzZWNyZXQ=", 22));
+	assert_false(socks_same("", 0, "Basic x", 7));
+	static const char two[] = "CONNECT a.test:443 HTTP/1.1\r\nProxy-Authorization: a\r\n"
+				  "Proxy-Authorization: b\r\n\r\n";
+	assert_int_equal(http_read_head(two, sizeof two - 1, &r), HTTP_INVALID);
 }
 
 int main(void)
@@ -623,6 +666,7 @@ int main(void)
 		cmocka_unit_test(tls_second),  cmocka_unit_test(http_heads),
 		cmocka_unit_test(http_places), cmocka_unit_test(http_targets),
 		cmocka_unit_test(http_bodies), cmocka_unit_test(socks),
+		cmocka_unit_test(proxy_passwords),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,6 +136,8 @@ static const char *const *pool(enum opt o)
 	case OPT_DROP_CAPS:
 	case OPT_ADD_CAPS: return caps;
 	case OPT_ALLOW_HOME:
+	case OPT_LEARN:
+	case OPT_PROXY_ENV:
 	case OPT_READ_ONLY: return flags;
 	default: return texts;
 	}
@@ -343,6 +345,8 @@ static unsigned word_rank(enum opt o, const char *word)
 		{ OPT_LOOPBACK, "off", 0 }, { OPT_LOOPBACK, "on", 1 },
 		{ OPT_CACHES, "private", 0 }, { OPT_CACHES, "shared", 1 },
 		{ OPT_ALLOW_HOME, "false", 0 }, { OPT_ALLOW_HOME, "true", 1 },
+		{ OPT_LEARN, "false", 0 }, { OPT_LEARN, "true", 1 },
+		{ OPT_PROXY_ENV, "false", 0 }, { OPT_PROXY_ENV, "true", 1 },
 		{ OPT_READ_ONLY, "true", 0 }, { OPT_READ_ONLY, "false", 1 },
 	};
 
@@ -363,6 +367,7 @@ static const struct {
 	{ OPT_ACCESS, RANKED }, { OPT_PROTECT, CLOSES }, { OPT_ALLOW_HOME, RANKED },
 	{ OPT_RO, OPENS }, { OPT_RW, OPENS }, { OPT_MASK, CLOSES },
 	{ OPT_TMP_SIZE, NUMBER }, { OPT_NET, RANKED }, { OPT_ALLOW, OPENS },
+	{ OPT_LEARN, RANKED }, { OPT_PROXY_ENV, RANKED },
 	{ OPT_LOOPBACK, RANKED }, { OPT_ENV, PAIRS }, { OPT_ENV_PASS, OPENS },
 	{ OPT_PATH_PREPEND, OPENS }, { OPT_TOOLCHAINS, OPENS }, { OPT_CACHES, RANKED },
 	{ OPT_TIMEOUT, NUMBER }, { OPT_MEMORY, NUMBER }, { OPT_CPUS, NUMBER },
@@ -570,8 +575,9 @@ static void check_origins(const struct brig_spec *s, struct brig_spec **layers,
 			} else {
 				unsigned rank = at->line / 1000, by = at->line / 10 % 100;
 				unsigned nth = at->line % 10;
-				/* an allow-list says which network it is for */
-				bool implied = o == OPT_NET && by == OPT_ALLOW &&
+				/* an allow-list, or learning one, says which network it
+				 * is for */
+				bool implied = o == OPT_NET && (by == OPT_ALLOW || by == OPT_LEARN) &&
 					       streq(rv->v[i], "allow");
 				found = rank && taken[rank] && (by == o || implied) &&
 					streq(at->layer, layer_names[rank]);

@@ -21,6 +21,7 @@
 #include "backend/scratch.h"
 #include "backend/tree.h"
 #include "base/fd.h"
+#include "engine/watch.h"
 
 static char top[64];
 static int top_fd = -1;
@@ -240,10 +241,50 @@ static void test_put_back(void **state)
 	protect_free(&p);
 }
 
+/* What both supervisors go by. */
+static void test_deadlines(void **state)
+{
+	(void)state;
+	uint64_t now = now_ns();
+
+	assert_int_equal(deadline_left(now, 0), -1);
+	assert_int_equal(deadline_left(now - 5000000, 5), 0);
+	assert_int_equal(deadline_left(now - 60000000000u, 100), 0);
+	assert_in_range(deadline_left(now, 60000), 50000, 60000);
+	/* as far away as one can wish: still a number that poll() takes */
+	assert_int_equal(deadline_left(now, UINT64_MAX), 1000000);
+}
+
+/* The caller's signals are read instead of delivered, and come back after. */
+static void test_signals(void **state)
+{
+	struct signals s = SIGNALS_NONE;
+	sigset_t before, after;
+
+	(void)state;
+	sigprocmask(SIG_BLOCK, NULL, &before);
+	assert_int_equal(signals_take(&s), 0);
+	assert_int_equal(signals_next(&s), 0);
+	raise(SIGUSR1);
+	raise(SIGPIPE); /* blocked, and for nobody */
+	assert_int_equal(signals_next(&s), SIGUSR1);
+	assert_int_equal(signals_next(&s), 0);
+	signal(SIGPIPE, SIG_IGN);
+	signals_restore(&s);
+	signal(SIGPIPE, SIG_DFL);
+	assert_int_equal(s.fd, -1);
+	sigprocmask(SIG_BLOCK, NULL, &after);
+	assert_memory_equal(&before, &after, sizeof before);
+	assert_true(signals_ends_setup(SIGTERM));
+	assert_false(signals_ends_setup(SIGWINCH));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_survivors),
+		cmocka_unit_test(test_deadlines),
+		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test_setup_teardown(test_hostile_directory, set_up, tear_down),
 		cmocka_unit_test(test_scratch),

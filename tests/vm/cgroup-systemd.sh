@@ -57,5 +57,21 @@ if [ -n "$left" ]; then
 	echo "FAILED: left: $left"
 	failed=1
 fi
+
+echo '== systemd-run as the wrapper of a command'
+mkdir -p /work-user
+chown 1000:1000 /work-user
+# shellcheck disable=SC2016 # it is the command's to expand
+cat >/tmp/wrapped.sh <<'EOF'
+cd /work-user && exec brig run --backend wrapper --wrapper systemd-run \
+	--env XDG_RUNTIME_DIR --json -- sh -c 'cat /proc/self/cgroup; echo "$1"; exit 6' sh '$HOME {cwd} %n'
+EOF
+run sh /tmp/wrapped.sh
+[ $code -eq 6 ] || failed=1
+grep -q '0::/user@1000.service/.*run-.*\.scope' /tmp/out || failed=1
+# shellcheck disable=SC2016
+grep -qF '$HOME {cwd} %n' /tmp/out || failed=1
+# nothing of it is claimed
+grep -q '"enforced":\[\]' /tmp/out || failed=1
 [ $failed -eq 0 ] || tail -n 30 /tmp/manager.log
 exit $failed

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which process opened a connection.  brig finds out, beside the connection's own
+ * business, and tells; until it has, or a tenth of a second has gone by, the audit
+ * line of a connection that is over already is kept back, and the socket of one
+ * that was refused stays open, so that there is something to find.
+ */
+#ifndef EGRESS_WHO_H
+#define EGRESS_WHO_H
+
+#include <stdbool.h>
+
+#include "egress/loop.h"
+#include "egress/wire.h"
+
+struct whos;
+
+/* put: writes a line; who is NULL if it is not known.  NULL: out of memory. */
+struct whos *whos_new(struct loop *l, void (*put)(void *arg, const struct eg_event *ev,
+						  const struct eg_who *who), void *arg);
+
+/* brig was asked. */
+void whos_asked(struct whos *w, uint64_t serial);
+/* It answered. */
+void whos_told(struct whos *w, const struct eg_who *who);
+/* The connection is over: its line is written now or when the answer is there. */
+void whos_over(struct whos *w, const struct eg_event *ev);
+/* Closes the socket of a connection that is over: now, or with its line. */
+void whos_close(struct whos *w, uint64_t serial, int fd);
+/* Writes all that is kept back. */
+void whos_flush(struct whos *w);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ENGINE_NOTIFY_H
+#define ENGINE_NOTIFY_H
+
+#include <stdint.h>
+
+#include "engine/result.h"
+
+enum { DENY_MAX_CALL = 600 };
+
+/* Answers one notification of a filter's listener and counts it.  Closes the
+ * listener when there is nobody left to answer. */
+void notify_handle(int *listener, uint32_t refused[DENY_MAX_CALL]);
+
+/* One more refusal of this call. */
+static inline void notify_count(int nr, uint32_t refused[DENY_MAX_CALL])
+{
+	if (nr >= 0 && nr < DENY_MAX_CALL)
+		refused[nr]++;
+}
+
+/* Each refused call as an entry of `denied`. */
+void notify_report(const uint32_t refused[DENY_MAX_CALL], struct brig_result *res);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+int deadline_left(uint64_t from, uint64_t limit_ms)
+{
+	if (!limit_ms)
+		return -1;
+	uint64_t spent = (now_ns() - from) / 1000000;
+	if (spent >= limit_ms)
+		return 0;
+	uint64_t left = limit_ms - spent;
+	return left > 1000000 ? 1000000 : (int)left;
+}
+
+int signals_take(struct signals *s)
+{
+	static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
+					 SIGUSR2, SIGALRM, SIGTSTP, SIGCONT,
+					 SIGWINCH };
+	sigset_t set;
+
+	/* Ignored by the caller, it would make our children vanish unseen, and
+	 * the disposition would even survive into init. */
+	const struct sigaction dfl = { .sa_handler = SIG_DFL };
+	s->chld_changed = sigaction(SIGCHLD, &dfl, &s->old_chld) == 0;
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_LEN(forwarded); i++)
+		sigaddset(&set, forwarded[i]);
+	/* a reader of our output that left must not kill us before we clean up */
+	sigaddset(&set, SIGPIPE);
+	s->taken = sigprocmask(SIG_BLOCK, &set, &s->old_mask) == 0;
+	sigdelset(&set, SIGPIPE);
+	s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return s->fd < 0 ? -errno : 0;
+}
+
+void signals_restore(struct signals *s)
+{
+	fd_close(&s->fd);
+	if (s->taken)
+		sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+	if (s->chld_changed)
+		sigaction(SIGCHLD, &s->old_chld, NULL);
+	s->taken = s->chld_changed = false;
+}
+
+int signals_next(const struct signals *s)
+{
+	struct signalfd_siginfo si;
+
+	return read(s->fd, &si, sizeof si) == (ssize_t)sizeof si ? (int)si.ssi_signo : 0;
+}
+
+bool signals_ends_setup(int sig)
+{
+	return sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT;
+}
+
+void signals_forward(int pidfd, int sig, bool pty)
+{
+	if (sys_pidfd_send_signal(pidfd, sig, PIDFD_SIGNAL_PROCESS_GROUP) < 0 &&
+	    (errno == EINVAL || errno == ESRCH))
+		sys_pidfd_send_signal(pidfd, sig, 0); /* before Linux 6.9; no leader */
+	if (sig == SIGTSTP && !pty)
+		raise(SIGSTOP);
+}
+
+void watch_drain(int *fd, struct capture *c)
+{
+	big_buffer char data[65536];
+	ssize_t n = read(*fd, data, sizeof data);
+
+	if (n > 0)
+		capture_add(c, data, (size_t)n);
+	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
+		fd_close(fd);
+}
+
+void watch_drain_rest(int *fd, struct capture *c)
+{
+	struct pollfd p = { .fd = *fd, .events = POLLIN };
+
+	while (*fd >= 0 && poll(&p, 1, 0) > 0)
+		watch_drain(fd, c);
+}
+
+void watch_fail_record(struct wire *w, enum brig_code *code, int *errnum, char **phase,
+		       char **what)
+{
+	w->phase[sizeof w->phase - 1] = '\0';
+	w->what[sizeof w->what - 1] = '\0';
+	*phase = str_printable(w->phase);
+	*what = str_printable(w->what);
+	*code = w->code > BRIG_E_OK && w->code < BRIG_E__COUNT ? (enum brig_code)w->code :
+								  BRIG_E_INTERNAL;
+	*errnum = w->errnum > 0 && w->errnum < 4096 ? w->errnum : EPROTO;
+}
+
+void watch_exec_failed(const char *command, int errnum, struct brig_error *err)
+{
+	cleanup_free char *shown = str_printable(command);
+
+	if (errnum == ENOENT) {
+		err_set(err, BRIG_E_NOT_FOUND, 0, "exec",
+			"%.200s: not found inside the sandbox", shown ? shown : "?");
+		err_fix(err, "name a program under /usr or in the workspace, or show "
+			     "its directory with --ro");
+		return;
+	}
+	err_set(err, BRIG_E_EXEC_FAILED, errnum, "exec", "%.200s", shown ? shown : "?");
+	err_fix(err, errnum == E2BIG ? "the arguments and environment are too long" :
+				       "it must be executable and of this machine's kind");
+}
+
+static void protect_denied(void *arg, const char *path, const char *moved_to)
+{
+	struct brig_result *res = arg;
+
+	if (!res)
+		return;
+	cleanup_free char *fix =
+		moved_to ? str_fmt("moved aside to %s; if you want it, review it and "
+				   "rename it back", moved_to) :
+			   strdup("it was put back as it was before the run");
+	result_deny(res, "path", path, "a protected path was created or replaced",
+		    fix ? fix : "", 1);
+}
+
+void watch_sweep(const struct protect *p, int wsfd, struct brig_result *res)
+{
+	if (protect_sweep(p, wsfd, protect_denied, res) < 0 && res)
+		result_deny(res, "path", "protected paths",
+			    "a protected path was created and could not be moved aside",
+			    "look at the workspace before using it", 1);
+}
+
+void watch_account(const struct cgroup *cg, struct brig_result *res)
+{
+	struct cgroup_usage u = { 0 };
+
+	if (!cg->version)
+		return;
+	cgroup_read_usage(cg, &u);
+	if (u.memory_peak)
+		res->max_rss_kb = u.memory_peak / 1024;
+	res->oom = u.oom_kills > 0;
+	if (u.oom_kills)
+		result_deny(res, "memory", "memory limit",
+			    "the tree used more than its memory limit", "raise --memory",
+			    u.oom_kills);
+	if (u.pids_refused)
+		result_deny(res, "pids", "process limit",
+			    "the tree reached its limit on processes", "raise --pids",
+			    u.pids_refused);
+}
+
+unsigned watch_wanted(const struct spec *s)
+{
+	unsigned bits = LAYERS_BASE;
+
+	if (s->limits.memory)
+		bits |= LAYER_BIT(LAYER_MEMORY);
+	if (s->limits.pids)
+		bits |= LAYER_BIT(LAYER_PIDS);
+	if (s->limits.cpu_milli)
+		bits |= LAYER_BIT(LAYER_CPU);
+	if (s->net == NET_ALLOW)
+		bits |= LAYERS_ALLOW;
+	return bits;
+}
+
+int watch_limits(const struct spec *s, const struct cgroup *cg, uint64_t nproc,
+		 struct brig_error *err)
+{
+	static const struct {
+		enum layer layer;
+		unsigned bit;
+		const char *option;
+	} need[] = { { LAYER_MEMORY, CG_MEMORY, "memory" },
+		     { LAYER_CPU, CG_CPU, "cpus" },
+		     { LAYER_PIDS, CG_PIDS, "pids" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(need); i++) {
+		if (!(s->required & LAYER_BIT(need[i].layer)) ||
+		    (cg->enforced & need[i].bit) || (need[i].bit == CG_PIDS && nproc))
+			continue;
+		err_set(err, BRIG_E_LIMIT_UNENFORCEABLE, 0, "cgroup",
+			"--%s cannot be enforced here: %s", need[i].option,
+			cg->why[0] ? cg->why : "no control group is usable");
+		err_fix(err, "%s", cg->fix[0] ? cg->fix : "brig doctor shows what is missing");
+		return -EPERM;
+	}
+	return 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every supervisor does alike, whether the sandbox is of brig's own making
+ * (engine/supervise.c) or an ordinary process tree (backend/tree_watch.c):
+ * deadlines, the caller's signals, output, and words for the result.
+ */
+#ifndef ENGINE_WATCH_H
+#define ENGINE_WATCH_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/capture.h"
+#include "engine/cgroup.h"
+#include "engine/result.h"
+#include "engine/spec.h"
+#include "engine/wire.h"
+#include "workspace/protect.h"
+
+/* A set-up that takes this long hangs on something (a dead network mount). */
+#define SETUP_DEADLINE_MS 30000u
+
+uint64_t now_ns(void);
+
+/* Milliseconds until limit_ms after from (now_ns()), as poll() takes them: -1
+ * without a limit, 0 when it has passed. */
+int deadline_left(uint64_t from, uint64_t limit_ms);
+
+/* The caller's signals, which are for the command: blocked, and read from fd. */
+struct signals {
+	int fd; /* -1 before, and after a failure */
+	sigset_t old_mask;
+	struct sigaction old_chld;
+	bool taken, chld_changed;
+};
+#define SIGNALS_NONE (struct signals){ .fd = -1 }
+
+int signals_take(struct signals *s); /* 0 or -errno */
+void signals_restore(struct signals *s);
+/* The next one, 0 when there is none. */
+int signals_next(const struct signals *s);
+/* Would the caller, by this, have us stop before the command runs? */
+bool signals_ends_setup(int sig);
+/* To the command's whole process group, as a terminal would do it. */
+void signals_forward(int pidfd, int sig, bool pty);
+
+/* What there is to read now; closes the descriptor at its end. */
+void watch_drain(int *fd, struct capture *c);
+/* All that is there without waiting for more: a process outside that was handed
+ * the other end cannot make us wait for it. */
+void watch_drain_rest(int *fd, struct capture *c);
+
+/* The fields of a WIRE_FAIL record, checked: what may be wrong with one from
+ * inside is put right.  phase and what are allocated, or NULL. */
+void watch_fail_record(struct wire *w, enum brig_code *code, int *errnum, char **phase,
+		       char **what);
+/* Why the command could not be executed. */
+void watch_exec_failed(const char *command, int errnum, struct brig_error *err);
+
+/* Moves aside what became of protected paths.  res is NULL where there is nobody
+ * to tell. */
+void watch_sweep(const struct protect *p, int wsfd, struct brig_result *res);
+/* What the control groups counted. */
+void watch_account(const struct cgroup *cg, struct brig_result *res);
+
+/* The layers native gives for this spec. */
+unsigned watch_wanted(const struct spec *s);
+/* -errno with err when a limit that is required has nothing that enforces it. */
+int watch_limits(const struct spec *s, const struct cgroup *cg, uint64_t nproc,
+		 struct brig_error *err);
+
+#endif
