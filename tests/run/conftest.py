@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-import docker_engine
-
 REPO = Path(__file__).resolve().parents[2]
 ACCOUNT = "brigtest"
 IS_ROOT = os.geteuid() == 0
@@ -322,6 +320,7 @@ def need(*programs):
 @pytest.fixture(scope="session")
 def engine(account):
     """A Docker engine of the tests' own, with an image of busybox."""
+    import docker_engine  # here: other folders load this file by its path
     if not IS_ROOT:
         pytest.skip("not root: a Docker engine cannot be started")
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What git makes of a workspace: bare repositories, worktrees, submodules, and
+ * configuration that names more files.  A part of the look before a run.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "workspace/gitindex.h"
+#include "workspace/gitsafe.h"
+#include "workspace/protect_scan.h"
+#include "workspace/protect_walk.h"
+
+/* The workspace as a bare repository: guarded as `.git` is. */
+int scan_bare(struct scan *s, struct place *w)
+{
+	static const char *const names[] = { "config", "config.worktree", "hooks",
+					     "commondir" };
+
+	if (!gitsafe_is_gitdir(s->wsfd)) {
+		int r = scan_find(s->p, "HEAD") ?
+				0 :
+				scan_add(s, PROTECT_ABSENT, "HEAD", -1, NULL, NULL);
+		if (r == 0)
+			scan_find(s->p, "HEAD")->check = PROTECT_CHECK_GIT_BARE;
+		return r;
+	}
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		int r = scan_pattern(s, w, names[i]);
+		if (r < 0)
+			return r;
+		struct protect_entry *e = scan_find(s->p, names[i]);
+		if (e)
+			e->check = scan_check_of(names[i]);
+	}
+	return 0;
+}
+
+/* The state of reading one index; links come one at a time. */
+struct links {
+	struct scan *s;
+	const char *tree; /* the work tree's path */
+	int depth;
+};
+
+static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth);
+
+/* Where the git directory of the work tree at `dir` is, in w->cur; false when
+ * nowhere in the workspace.  Symlinks in it are refused by whoever opens it. */
+static bool gitdir_of(struct scan *s, struct place *w, const char *dir)
+{
+	struct stat st;
+
+	if (!scan_join(w->path, dir, ".git"))
+		return false;
+	cleanup_close int fd = protect_open(s->wsfd, w->path, O_PATH);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return false;
+	if (S_ISDIR(st.st_mode)) {
+		memcpy(w->cur, w->path, strlen(w->path) + 1);
+		return true;
+	}
+	if (S_ISLNK(st.st_mode)) {
+		ssize_t n = readlinkat(fd, "", w->target, sizeof w->target - 1);
+		w->target[n < 0 ? 0 : n] = '\0';
+	} else if (!S_ISREG(st.st_mode) || !scan_read_gitdir(s, w->path, w->target)) {
+		return false;
+	}
+	return w->target[0] && protect_resolve(s->root, dir, w->target, w->cur) &&
+	       w->cur[0];
+}
+
+/* scan_from for one path where what is absent is left to the sweep. */
+static int scan_existing(struct scan *s, struct place *w, const char *dir,
+			 const char *tail)
+{
+	s->links = 0;
+	w->cur[0] = '\0';
+	return scan_join(w->rest, dir, tail) ? scan_from(s, w, true) : 0;
+}
+
+static int scan_one_link(void *arg, const char *path)
+{
+	static const char *const names[] = { ".git/config", ".git/hooks",
+					     ".git/config.worktree", ".git/commondir" };
+	struct links *l = arg;
+	struct scan *s = l->s;
+	char dir[PATH_MAX];
+	struct stat st;
+	int r = 0;
+
+	if (!scan_join(dir, l->tree, path))
+		return 0;
+	cleanup_close int fd = protect_open(s->wsfd, dir, O_PATH | O_DIRECTORY);
+	if (fd == -ENOENT)
+		return 0;
+	if (fd >= 0 && fstat(fd, &st) == 0)
+		r = gitindex_visit(s->work, &st);
+	if (fd >= 0 && r <= 0)
+		return r;
+	cleanup_free struct place *w = malloc(sizeof *w);
+	if (!w)
+		return scan_no_memory(s);
+	r = 0;
+	for (size_t i = 0; r >= 0 && i < sizeof names / sizeof names[0]; i++)
+		/* what is absent is not listed: the sweep reads the index again */
+		r = scan_existing(s, w, dir, names[i]);
+	if (r >= 0 && l->depth < GITINDEX_NESTING && gitdir_of(s, w, dir))
+		r = scan_links(s, dir, w->cur, l->depth + 1);
+	return r;
+}
+
+/*
+ * Reading took more than it may: what is not known cannot be protected by
+ * itself, so the git directory is, as a whole.  The sweep finds the same and
+ * takes away the index, by which git would go on.
+ */
+static int close_whole(struct scan *s, const char *gitdir)
+{
+	s->p->closed = "its index, or the submodules that names, are too many or too "
+		       "large to look at";
+	struct gitindex_work *work = s->work;
+	s->work = NULL; /* this entry may use the spare ones */
+	int r = scan_add_whole(s, gitdir);
+	s->work = work;
+	return r;
+}
+
+/* Protects the repositories of the submodules that an index names. */
+static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth)
+{
+	struct links l = { .s = s, .tree = tree, .depth = depth };
+	big_buffer char path[PATH_MAX];
+
+	if (!scan_join(path, gitdir, "index"))
+		return 0;
+	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+		return 0;
+	int r = fd < 0 ? -EDQUOT : gitindex_links(fd, s->work, scan_one_link, &l);
+	if (r == -EDQUOT) {
+		r = close_whole(s, gitdir);
+		return r < 0 ? r : -EDQUOT; /* whoever led here is not done either */
+	}
+	/* a broken index stops the user's git as well: nothing to protect */
+	return r == -EBADMSG || r == -EPROTONOSUPPORT ? 0 : r;
+}
+
+/* A linked worktree: where it is, the file that leads back, its submodules. */
+static int scan_worktree(struct scan *s, struct place *w, const char *git)
+{
+	big_buffer char place[PATH_MAX];
+
+	if (!scan_join(w->path, git, "gitdir"))
+		return 0;
+	cleanup_close int fd = protect_open(s->wsfd, w->path, O_RDONLY | O_NONBLOCK);
+	if (fd < 0 || !protect_read_line(fd, "", w->target) ||
+	    !protect_resolve(s->root, git, w->target, place))
+		return 0;
+	size_t len = strlen(place);
+	struct stat st;
+	if (len < 6 || strcmp(place + len - 5, "/.git") != 0 ||
+	    fstatat(s->wsfd, place, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISREG(st.st_mode))
+		return 0;
+	/* the sweep goes by it, so it must not change */
+	int r = scan_existing(s, w, git, "gitdir");
+	if (r >= 0)
+		r = scan_existing(s, w, place, "");
+	place[len - 5] = '\0';
+	return r < 0 ? r : scan_links(s, place, git, 0);
+}
+
+/* The linked worktrees of the repository at `git`. */
+static int scan_worktrees(struct scan *s, struct place *w, const char *git)
+{
+	big_buffer char list[PATH_MAX], path[PATH_MAX];
+	int r = 0;
+
+	if (!scan_join(list, git, "worktrees"))
+		return 0;
+	int fd = protect_open(s->wsfd, list, O_RDONLY | O_DIRECTORY);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		fd_close(&fd);
+		return 0;
+	}
+	for (struct dirent *e; r >= 0 && (e = readdir(d));)
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+		    scan_join(path, list, e->d_name))
+			r = scan_worktree(s, w, path);
+	closedir(d);
+	return r;
+}
+
+/* What a setting of the existing config makes git obey, and from where a
+ * relative path starts. */
+static const struct {
+	const char *section, *key;
+	bool from_tree;
+} config_paths[] = {
+	{ "core", "hookspath", true },
+	{ "include", "path", false },
+	{ "includeif", "path", false },
+};
+
+/* A value as git reads it: quotes, escapes, comments.  Returns its end. */
+static const char *config_value(const char *p, char out[PATH_MAX])
+{
+	size_t n = 0, keep = 0;
+	bool quoted = false;
+
+	for (; *p && *p != '\n'; p++) {
+		char c = *p;
+		if (c == '"') {
+			quoted = !quoted;
+			keep = n;
+			continue;
+		}
+		if (!quoted && (c == '#' || c == ';'))
+			break;
+		if (c == '\\' && p[1]) {
+			p += p[1] == '\r' && p[2] == '\n' ? 2 : 1;
+			if (*p == '\n')
+				continue;
+			c = *p;
+		}
+		if (n + 1 < PATH_MAX)
+			out[n++] = c;
+		if (quoted || (c != ' ' && c != '\t' && c != '\r'))
+			keep = n;
+	}
+	out[keep] = '\0';
+	return p + strcspn(p, "\n");
+}
+
+static int scan_config(struct scan *s, struct place *w, const char *path, int depth);
+
+/* Protects the path that a setting names, if it is in the workspace. */
+static int scan_setting(struct scan *s, struct place *w, const char *config,
+			const char *value, bool from_tree, int depth)
+{
+	big_buffer char base[PATH_MAX], path[PATH_MAX];
+
+	snprintf(base, sizeof base, "%s", from_tree ? "" : config);
+	scan_pop(base);
+	if (!value[0] || !protect_resolve(s->root, base, value, path) || !path[0] ||
+	    strchr(path, '*')) /* which would be a pattern here */
+		return 0;
+	int r = scan_pattern(s, w, path);
+	return r < 0 || from_tree ? r : scan_config(s, w, path, depth + 1);
+}
+
+/* Looks through one config of the user's for paths it makes git obey. */
+static int scan_config(struct scan *s, struct place *w, const char *path, int depth)
+{
+	enum { CONFIG_MAX = 1 << 20, CONFIGS_MAX = 64, DEPTH_MAX = 4 };
+	cleanup_free char *text = NULL;
+	cleanup_free char *value = malloc(PATH_MAX);
+	size_t len, section = 0, name_len = 0;
+	int r = 0;
+
+	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
+	if (!value)
+		return scan_no_memory(s);
+	if (fd < 0 || depth > DEPTH_MAX || ++s->configs > CONFIGS_MAX ||
+	    fd_read_all(fd, CONFIG_MAX, &text, &len) < 0)
+		return 0;
+	for (const char *p = text; *p && r >= 0;) {
+		if (strchr(" \t\r\n", *p)) {
+			p++;
+		} else if (*p == '[') {
+			section = (size_t)(++p - text);
+			name_len = strcspn(p, " \t.]\"\n");
+			for (bool quoted = false; *p && *p != '\n' && (quoted || *p != ']'); p++) {
+				if (*p == '\\' && p[1])
+					p++;
+				else if (*p == '"')
+					quoted = !quoted;
+			}
+			p += *p == ']';
+		} else {
+			const char *key = p;
+			size_t key_len = strcspn(p, " \t=\r\n#;");
+			p += key_len;
+			p += strspn(p, " \t");
+			if (*p != '=') {
+				p += strcspn(p, "\n");
+				continue;
+			}
+			p++;
+			p += strspn(p, " \t");
+			p = config_value(p, value);
+			for (size_t i = 0; i < sizeof config_paths / sizeof config_paths[0]; i++)
+				if (strlen(config_paths[i].section) == name_len &&
+				    strlen(config_paths[i].key) == key_len &&
+				    !strncasecmp(config_paths[i].section, text + section, name_len) &&
+				    !strncasecmp(config_paths[i].key, key, key_len) && r >= 0)
+					r = scan_setting(s, w, path, value,
+							 config_paths[i].from_tree, depth);
+		}
+	}
+	return r;
+}
+
+/* The repository of the workspace itself: where its config and indexes lead. */
+int scan_repository(struct scan *s, struct place *w)
+{
+	big_buffer char git[PATH_MAX];
+
+	if (!gitdir_of(s, w, ""))
+		return 0;
+	memcpy(git, w->cur, strlen(w->cur) + 1);
+	static const char *const configs[] = { "config", "config.worktree" };
+	for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+		big_buffer char path[PATH_MAX];
+		int e = scan_join(path, git, configs[i]) ? scan_config(s, w, path, 0) : 0;
+		if (e < 0)
+			return e;
+	}
+	cleanup_free struct gitindex_work *work = malloc(sizeof *work);
+	if (!work)
+		return scan_no_memory(s);
+	gitindex_begin(work);
+	s->work = work;
+	int r = scan_links(s, "", git, 0);
+	if (r >= 0 || r == -EDQUOT) {
+		int e = scan_worktrees(s, w, git);
+		r = e < 0 ? e : r;
+	}
+	if (r == -EDQUOT)
+		r = close_whole(s, git);
+	s->work = NULL;
+	return r;
+}
