@@ -23,7 +23,7 @@ struct audit {
 	char id[EG_ID_LEN];
 	uint32_t lost;
 	struct buf line;
-	struct whos *whos; /* NULL: brig does not tell */
+	struct owners *owners; /* NULL: brig does not tell */
 	struct timer timer;
 	unsigned n_held;
 	struct eg_event held[HELD]; /* count: since it was told */
@@ -156,8 +156,8 @@ static bool tell(struct audit *a, enum eg_type type, struct eg_event *ev)
 	ev->verdict = (uint8_t)eg_reason_verdict(ev->reason);
 	if (!ev->count)
 		ev->count = 1;
-	if (type == EG_EVENT && a->whos)
-		whos_over(a->whos, ev);
+	if (type == EG_EVENT && a->owners)
+		owners_over(a->owners, ev);
 	else if (type == EG_EVENT)
 		write_line(a, ev, NULL);
 	ev->lost = a->lost;
@@ -178,20 +178,20 @@ void audit_event(struct audit *a, struct eg_event *ev)
 void audit_open(struct audit *a, struct eg_event *ev)
 {
 	/* what could not be asked is not waited for */
-	if (tell(a, EG_OPEN, ev) && a->whos)
-		whos_asked(a->whos, ev->serial);
+	if (tell(a, EG_OPEN, ev) && a->owners)
+		owners_asked(a->owners, ev->serial);
 }
 
 void audit_who(struct audit *a, const struct eg_who *who)
 {
-	if (a->whos)
-		whos_told(a->whos, who);
+	if (a->owners)
+		owners_told(a->owners, who);
 }
 
 void audit_close(struct audit *a, const struct eg_event *ev, int fd)
 {
-	if (a->whos)
-		whos_close(a->whos, ev->serial, fd);
+	if (a->owners)
+		owners_close(a->owners, ev->serial, fd);
 	else
 		close(fd);
 }
@@ -248,11 +248,11 @@ void audit_refused(struct audit *a, struct eg_event *ev)
 void audit_flush(struct audit *a)
 {
 	flush(&a->timer);
-	if (a->whos)
-		whos_flush(a->whos);
+	if (a->owners)
+		owners_flush(a->owners);
 }
 
-struct audit *audit_new(struct loop *l, int ctl, int fd, const char *id, bool whos)
+struct audit *audit_new(struct loop *l, int ctl, int fd, const char *id, bool owners)
 {
 	struct audit *a = calloc(1, sizeof *a);
 
@@ -263,8 +263,8 @@ struct audit *audit_new(struct loop *l, int ctl, int fd, const char *id, bool wh
 	a->fd = fd;
 	a->timer.due = flush;
 	snprintf(a->id, sizeof a->id, "%s", id);
-	a->whos = whos ? whos_new(l, write_line, a) : NULL;
-	if (whos && !a->whos)
+	a->owners = owners ? owners_new(l, write_line, a) : NULL;
+	if (owners && !a->owners)
 		free(take_ptr(a));
 	return a;
 }

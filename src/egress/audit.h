@@ -13,9 +13,9 @@
 
 struct audit;
 
-/* fd: the log or -1; ctl: the control socket; whos: brig tells for each audit_open()
+/* fd: the log or -1; ctl: the control socket; owners: brig tells for each audit_open()
  * which process it is.  NULL when out of memory. */
-struct audit *audit_new(struct loop *l, int ctl, int fd, const char *id, bool whos);
+struct audit *audit_new(struct loop *l, int ctl, int fd, const char *id, bool owners);
 
 /* A connection that ended, or was refused.  Fills verdict, count and lost. */
 void audit_event(struct audit *a, struct eg_event *ev);

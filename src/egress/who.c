@@ -23,7 +23,7 @@ struct entry {
 	struct eg_event ev;
 };
 
-struct whos {
+struct owners {
 	struct loop *loop;
 	void (*put)(void *arg, const struct eg_event *ev, const struct eg_who *who);
 	void *arg;
@@ -33,7 +33,7 @@ struct whos {
 	unsigned n_kept, n_open;
 };
 
-static struct entry **place(struct whos *w, uint64_t serial)
+static struct entry **place(struct owners *w, uint64_t serial)
 {
 	struct entry **p = &w->bucket[serial % BUCKETS];
 
@@ -42,7 +42,7 @@ static struct entry **place(struct whos *w, uint64_t serial)
 	return p;
 }
 
-static void finish(struct whos *w, struct entry *e)
+static void finish(struct owners *w, struct entry *e)
 {
 	struct entry **p = place(w, e->serial);
 
@@ -56,7 +56,7 @@ static void finish(struct whos *w, struct entry *e)
 }
 
 /* Out of the line of those that wait. */
-static void unqueue(struct whos *w, struct entry *e)
+static void unqueue(struct owners *w, struct entry *e)
 {
 	struct entry **p = &w->first, *before = NULL;
 
@@ -70,7 +70,7 @@ static void unqueue(struct whos *w, struct entry *e)
 	w->n_kept--;
 }
 
-static void finish_first(struct whos *w)
+static void finish_first(struct owners *w)
 {
 	struct entry *e = w->first;
 
@@ -80,7 +80,7 @@ static void finish_first(struct whos *w)
 
 static void due(struct timer *t)
 {
-	struct whos *w = (void *)((char *)t - offsetof(struct whos, timer));
+	struct owners *w = (void *)((char *)t - offsetof(struct owners, timer));
 
 	while (w->first && w->first->until <= loop_now(w->loop))
 		finish_first(w);
@@ -88,10 +88,10 @@ static void due(struct timer *t)
 		loop_timer(w->loop, &w->timer, w->first->until);
 }
 
-struct whos *whos_new(struct loop *l, void (*put)(void *arg, const struct eg_event *ev,
+struct owners *owners_new(struct loop *l, void (*put)(void *arg, const struct eg_event *ev,
 						  const struct eg_who *who), void *arg)
 {
-	struct whos *w = calloc(1, sizeof *w);
+	struct owners *w = calloc(1, sizeof *w);
 
 	if (!w)
 		return NULL;
@@ -102,7 +102,7 @@ struct whos *whos_new(struct loop *l, void (*put)(void *arg, const struct eg_eve
 	return w;
 }
 
-void whos_asked(struct whos *w, uint64_t serial)
+void owners_asked(struct owners *w, uint64_t serial)
 {
 	struct entry *e = calloc(1, sizeof *e);
 
@@ -114,7 +114,7 @@ void whos_asked(struct whos *w, uint64_t serial)
 	w->bucket[serial % BUCKETS] = e;
 }
 
-void whos_told(struct whos *w, const struct eg_who *who)
+void owners_told(struct owners *w, const struct eg_who *who)
 {
 	struct entry *e = *place(w, who->serial);
 
@@ -128,7 +128,7 @@ void whos_told(struct whos *w, const struct eg_who *who)
 	}
 }
 
-void whos_over(struct whos *w, const struct eg_event *ev)
+void owners_over(struct owners *w, const struct eg_event *ev)
 {
 	struct entry *e = ev->serial ? *place(w, ev->serial) : NULL;
 
@@ -152,7 +152,7 @@ void whos_over(struct whos *w, const struct eg_event *ev)
 		loop_timer(w->loop, &w->timer, e->until);
 }
 
-void whos_close(struct whos *w, uint64_t serial, int fd)
+void owners_close(struct owners *w, uint64_t serial, int fd)
 {
 	struct entry *e = *place(w, serial);
 
@@ -164,7 +164,7 @@ void whos_close(struct whos *w, uint64_t serial, int fd)
 	w->n_open++;
 }
 
-void whos_flush(struct whos *w)
+void owners_flush(struct owners *w)
 {
 	while (w->first)
 		finish_first(w);

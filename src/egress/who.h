@@ -13,21 +13,21 @@
 #include "egress/loop.h"
 #include "egress/wire.h"
 
-struct whos;
+struct owners;
 
 /* put: writes a line; who is NULL if it is not known.  NULL: out of memory. */
-struct whos *whos_new(struct loop *l, void (*put)(void *arg, const struct eg_event *ev,
+struct owners *owners_new(struct loop *l, void (*put)(void *arg, const struct eg_event *ev,
 						  const struct eg_who *who), void *arg);
 
 /* brig was asked. */
-void whos_asked(struct whos *w, uint64_t serial);
+void owners_asked(struct owners *w, uint64_t serial);
 /* It answered. */
-void whos_told(struct whos *w, const struct eg_who *who);
+void owners_told(struct owners *w, const struct eg_who *who);
 /* The connection is over: its line is written now or when the answer is there. */
-void whos_over(struct whos *w, const struct eg_event *ev);
+void owners_over(struct owners *w, const struct eg_event *ev);
 /* Closes the socket of a connection that is over: now, or with its line. */
-void whos_close(struct whos *w, uint64_t serial, int fd);
+void owners_close(struct owners *w, uint64_t serial, int fd);
 /* Writes all that is kept back. */
-void whos_flush(struct whos *w);
+void owners_flush(struct owners *w);
 
 #endif

@@ -167,6 +167,23 @@ def key_network_allow(who):
         assert [d["target"] for d in r.json["denied"] if d["kind"] == "net"] == ["b.example.com"], r.json["denied"]
 
 
+def key_network_learn(who):
+    """Names that no list has get an address; the checks behind it are in tests/egress."""
+    if not (BRIG.parent / "brig-egress").exists():
+        pytest.skip("brig-egress is not beside brig")
+    look = "getent hosts host.example.invalid || echo none"
+    r = sh(who, "sandbox: {network: {mode: allow, learn: false}}\n", look)
+    assert r.json["stdout"] == "none\n" and "learned" not in r.json, r
+    r = sh(who, "sandbox: {network: {learn: true}}\n", look)
+    assert r.json["stdout"].split()[-1] == "host.example.invalid" and r.json["learned"] == [], r
+
+
+def key_network_proxy_env(who):
+    look = "env | grep -ci _proxy=; bash -c 'exec 3<>/dev/tcp/127.0.0.1/3128' 2>/dev/null && echo open; true"
+    assert sh(who, "sandbox: {network: {mode: allow}}\n", look).json["stdout"] == "0\n"
+    assert sh(who, "sandbox: {network: {mode: allow, proxy_env: true}}\n", look).json["stdout"] == "8\nopen\n"
+
+
 def key_network_loopback(who):
     code = ("import socket\ns = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()\n"
             "c = socket.create_connection(s.getsockname()); print('up')")
@@ -332,7 +349,9 @@ KEYS = {
     "workspace.allow_home": key_workspace_allow_home,
     "filesystem.read": key_filesystem_read, "filesystem.write": key_filesystem_write,
     "filesystem.mask": key_filesystem_mask, "filesystem.tmp_size": key_filesystem_tmp_size,
-    "network.mode": key_network_mode, "network.allow": key_network_allow, "network.loopback": key_network_loopback,
+    "network.mode": key_network_mode, "network.allow": key_network_allow,
+    "network.learn": key_network_learn, "network.proxy_env": key_network_proxy_env,
+    "network.loopback": key_network_loopback,
     "env.set": key_env_set, "env.pass": key_env_pass, "env.path_prepend": key_env_path_prepend,
     "toolchains": key_toolchains, "caches": key_caches,
     "limits.timeout": key_limits_timeout, "limits.memory": key_limits_memory, "limits.cpus": key_limits_cpus,
