@@ -308,9 +308,9 @@ static void test_joined_filters(void **state)
 
 	(void)state;
 	for (int abi = 1; abi < 8; abi++)
-		for (int host = 0; host < 2; host++) {
+		for (enum net_mode mode = NET_NONE; mode <= NET_HOST; mode++) {
 			struct sock_filter own[LANDLOCK_FILTER_MAX];
-			unsigned short n = landlock_filter(own, abi, host);
+			unsigned short n = landlock_filter(own, abi, mode);
 			unsigned short both = landlock_filter_join(v, own, n, &second);
 			assert_int_equal(both, n + 4);
 			for (int nr = 0; nr < 460; nr++)
