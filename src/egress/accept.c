@@ -2,6 +2,7 @@
 /* Who is called: listeners, the addresses meant, and clients of the proxies. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,20 @@ static void listener_ready(struct source *s, uint32_t events)
 	}
 }
 
+/*
+ * What accepted sockets inherit.  They never leave the machine: a host's choice of
+ * congestion control for the network (BBR) would measure lo and pace itself by
+ * timers, at a third of the speed.  Every kernel has reno, and all may use it.
+ */
+static void set_options(int fd)
+{
+	static const char plain[] = "reno";
+	const int on = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
+}
+
 int accept_listen(struct egress *eg, enum eg_role role, uint16_t port, int fd)
 {
 	struct listener *l = calloc(1, sizeof *l);
@@ -151,6 +166,7 @@ int accept_listen(struct egress *eg, enum eg_role role, uint16_t port, int fd)
 	l->port = port;
 	l->next = eg->listeners;
 	eg->listeners = l;
+	set_options(fd);
 	return loop_add(eg->loop, &l->src, EPOLLIN);
 }
 

@@ -131,9 +131,7 @@ static void send_connect(struct dial *d)
 static void connected(struct dial *d)
 {
 	struct loop *l = d->up->loop;
-	int one = 1;
 
-	setsockopt(d->src.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 	if (d->up->proxy_port) {
 		loop_timer(l, &d->attempt, d->deadline);
 		if ((d->waits ? loop_change : loop_add)(l, &d->src, EPOLLIN) < 0)
@@ -209,12 +207,19 @@ static void dial_ready(struct source *s, uint32_t events)
 /* 1 connected, 0 on the way, -1 not to be reached. */
 static int try_address(struct dial *d, const struct eaddr *a)
 {
+	static const char plain[] = "reno";
+	const int one = 1;
 	struct sockaddr_storage ss;
 	socklen_t len = addr_to_sock(a, d->port, &ss);
 
 	d->src.fd = socket(a->family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (d->src.fd < 0)
 		return -1;
+	setsockopt(d->src.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	/* what stays on the machine need not be measured and paced as the host
+	 * may want it for the network; see accept.c */
+	if (is_own(d->up, a))
+		setsockopt(d->src.fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
 	int r = connect(d->src.fd, (struct sockaddr *)&ss, len);
 	if (r < 0 && errno != EINPROGRESS)
 		return -1;
