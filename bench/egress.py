@@ -88,9 +88,7 @@ def main():
         lab.ip("addr", "add", a + "/32", "dev", "lo")
     box = lab.Space()
     with box.inside():
-        lab.ip("link", "set", "lo", "up")
-        lab.ip("route", "add", "local", "198.18.0.0/15", "dev", "lo")
-        lab.ip("-6", "route", "add", "local", "fd62:7269:6720::/64", "dev", "lo")
+        lab.sandbox_routes()
     threading.Thread(target=dns, daemon=True).start()
     d = tempfile.mkdtemp()
     mine = [started([TOOL, "serve", str(PORT)])]
