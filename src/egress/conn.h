@@ -44,15 +44,11 @@ struct egress {
 	bool full; /* the listeners are not watched until tokens come back */
 };
 
-/* What is watched for on a socket, while it is not deaf also EPOLLIN. */
-#define SIDE_EVENTS ((uint32_t)(EPOLLOUT | EPOLLRDHUP) | EPOLLET)
-
 /* A socket and what epoll last said of it. */
 struct side {
 	struct source src;
 	bool in, out; /* may be read, may be written: true until it says EAGAIN */
 	bool hup;     /* the other side has said its last */
-	bool deaf;    /* not watched for input: what came could not go on yet */
 };
 
 /* One direction.  Bytes wait in buf[off … len), of which those before ok may go;

@@ -214,19 +214,6 @@ static int refill(struct conn *c, int dir, struct side *from, struct side *to)
 	return n;
 }
 
-/*
- * While one side takes no more, every segment of the other would wake us for
- * nothing: then that one is not watched.  Not at once, because it costs two calls,
- * but when we were woken so.  Watching again tells whether something is there.
- */
-static void listen_to(struct conn *c, struct side *from, bool on)
-{
-	if (from->deaf == !on || from->src.fd < 0)
-		return;
-	if (loop_change(c->eg->loop, &from->src, SIDE_EVENTS | (on ? (uint32_t)EPOLLIN : 0)) == 0)
-		from->deaf = !on;
-}
-
 /* One direction, until nothing more can be done.  Returns bytes moved or -errno. */
 static int64_t run(struct conn *c, int dir)
 {
@@ -236,16 +223,11 @@ static int64_t run(struct conn *c, int dir)
 	uint64_t before = f->bytes;
 
 	for (;;) {
-		bool blocked = !to->out;
 		int r = flush(f, to);
 		if (r < 0)
 			return r;
-		if (r == 0 && blocked && from->in)
-			listen_to(c, from, false);
 		if (r == 0 || c->state != CONN_PASS)
 			break;
-		if (from->deaf)
-			listen_to(c, from, true);
 		if (f->eof) {
 			/* the end of both is said by closing, which is next */
 			bool last = c->flow[!dir].closed;

@@ -137,7 +137,7 @@ static void dialled(struct dial *d, int fd, enum eg_reason why, int errnum)
 	c->up.in = false; /* epoll will say */
 	c->up.out = true;
 	c->state = CONN_PASS;
-	if (loop_add(c->eg->loop, &c->up.src, EPOLLIN | SIDE_EVENTS) < 0) {
+	if (loop_add(c->eg->loop, &c->up.src, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET) < 0) {
 		conn_end(c, EG_R_MEMORY, ENOMEM);
 		return;
 	}
@@ -253,7 +253,8 @@ void conn_new(struct egress *eg, enum eg_via via, int fd, const struct eaddr *pe
 	c->ev.port = port;
 	audit_client(&c->ev, peer, peer_port);
 	eg->conns++;
-	if (loop_add(eg->loop, &c->client.src, EPOLLIN | SIDE_EVENTS) < 0) {
+	if (loop_add(eg->loop, &c->client.src,
+		     EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET) < 0) {
 		conn_end(c, EG_R_MEMORY, ENOMEM);
 		return;
 	}

@@ -231,6 +231,24 @@ def test_without_nftables(world, user):
     assert r["stdout"].split() == ["http", "220", "welcome"], r
 
 
+# --- speed ------------------------------------------------------------------------
+
+def test_not_paced(world, caller, sandbox):
+    """Whatever the host uses for the network, what stays on the machine is not paced:
+    the client's socket by its route, brig-egress's by its own wish."""
+    code = ("import socket; s = socket.create_connection(('allowed.test', 22), 5); "
+            "print(s.getsockopt(6, 13, 16).rstrip(b'\\0').decode())")
+    r = caller.run("--allow", "allowed.test:22", "--", "/usr/bin/python3", "-c", code)
+    assert (r["exit"], r["stdout"]) == (0, "reno\n"), r["stderr"]
+    s = sandbox(["allowed.test:22"], connect=3128)
+    with s.socket() as c:
+        c.connect(("127.0.0.1", 3128))
+        c.sendall(b"CONNECT allowed.test:22 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 200 " in c.recv(100)
+        out = s.run("ss", "-tinH", "sport = :3128").out.decode()
+    assert " reno " in out, out
+
+
 # --- size -------------------------------------------------------------------------
 
 def test_big_transfers(world, user):
