@@ -6,7 +6,13 @@
     egress   client in a sandbox's namespace, brig-egress, the same server
     chain    the same through socat, a unix socket and a CONNECT proxy in Python
 
-bench/egress.py [BUILD]; prints Markdown.  Everything lives in namespaces made here.
+bench/egress.py [BUILD [CONGESTION]]; prints Markdown.  Everything lives in namespaces
+made here.  CONGESTION (reno, cubic, bbr) is what all sockets there begin with; without
+it, what the host has.  It matters: bbr paces itself even on loopback, and what brig
+keeps on the machine does not.
+
+The first byte is measured in short turns, the ways one after the other: whether the
+cores sleep and on which of them the processes run changes from second to second.
 """
 import os
 import shutil
@@ -26,7 +32,7 @@ import egress_lab as lab  # noqa: E402
 BUILD = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(ROOT, "build")
 TOOL = os.path.join(BUILD, "tests", "netbench")
 SERVER, PORT = "192.0.2.10", 900
-ROUNDS, FIRST, BYTES = 7, 2000, 2 << 30
+ROUNDS, TURNS, FIRST, BYTES = 7, 4, 400, 1 << 30
 
 PROXY = r"""
 import asyncio, sys
@@ -75,6 +81,16 @@ def measure(space, what, host, count, proxy=None):
     return float(out)
 
 
+def congestion(name=None):
+    """Sets it for this namespace; which it is."""
+    path = "/proc/sys/net/ipv4/tcp_congestion_control"
+    if name:
+        with open(path, "w") as f:
+            f.write(name)
+    with open(path) as f:
+        return f.read().strip()
+
+
 def started(args, **kw):
     p = subprocess.Popen(args, stdout=subprocess.PIPE,
                          preexec_fn=lambda: lab.libc.prctl(1, 9), **kw)
@@ -84,13 +100,14 @@ def started(args, **kw):
 
 def main():
     lab.move_to_host()
+    want = sys.argv[2] if len(sys.argv) > 2 else None
+    which = congestion(want)
     for a in (SERVER, lab.DNS_SERVER):
         lab.ip("addr", "add", a + "/32", "dev", "lo")
     box = lab.Space()
     with box.inside():
-        lab.ip("link", "set", "lo", "up")
-        lab.ip("route", "add", "local", "198.18.0.0/15", "dev", "lo")
-        lab.ip("-6", "route", "add", "local", "fd62:7269:6720::/64", "dev", "lo")
+        lab.sandbox_routes()
+        congestion(want)
     threading.Thread(target=dns, daemon=True).start()
     d = tempfile.mkdtemp()
     mine = [started([TOOL, "serve", str(PORT)])]
@@ -117,9 +134,12 @@ def main():
     got = {w: {"first": [], "down": [], "up": []} for w in ways}
     try:
         for _ in range(ROUNDS):
+            for _ in range(TURNS):
+                for w, (space, host, proxy) in ways.items():
+                    got[w]["first"].append(measure(space, "first", host,
+                                                   FIRST // (10 if w == "chain" else 1), proxy))
             for w, (space, host, proxy) in ways.items():
                 slow = w == "chain"
-                got[w]["first"].append(measure(space, "first", host, FIRST // (10 if slow else 1), proxy))
                 for what in ("down", "up"):
                     got[w][what].append(measure(space, what, host, BYTES // (8 if slow else 1), proxy))
                 eg.forget()
@@ -132,7 +152,8 @@ def main():
         shutil.rmtree(d)
     med = {w: {k: statistics.median(v) for k, v in x.items()} for w, x in got.items()}
     base = med["direct"]
-    print(f"Medians of {ROUNDS} rounds; started and ready in {start_ms:.1f} ms.\n")
+    print(f"Congestion control: {which}.  Medians of {ROUNDS} rounds, of the first byte "
+          f"{ROUNDS * TURNS}; started and ready in {start_ms:.1f} ms.\n")
     print("| way | first byte, µs | × | down, MB/s | × | up, MB/s | × |")
     print("|---|---|---|---|---|---|---|")
     for w, m in med.items():

@@ -2,6 +2,7 @@
 /* Who is called: listeners, the addresses meant, and clients of the proxies. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 /* The kernel's headers with these names do not go together with the C library's. */
 enum { ORIGINAL_DST = 80 };
 
-enum { ACCEPTS = 32, PAUSE_MS = 50 };
+enum { PAUSE_MS = 50 };
 
 struct listener {
 	struct source src;
@@ -100,39 +101,54 @@ static void refuse(struct egress *eg, enum eg_via via, int fd, enum eg_reason wh
 	close(fd);
 }
 
+/* One at a time: a second accept() would mostly find nothing, and if there is more
+ * the next round begins with it. */
 static void listener_ready(struct source *s, uint32_t events)
 {
 	struct listener *l = (void *)s;
 	struct egress *eg = l->eg;
 	enum eg_via via = roles[l->role].via;
+	struct sockaddr_storage ss = { 0 };
+	socklen_t len = sizeof ss;
+	struct eaddr peer = { 0 }, dst = { 0 };
+	uint16_t peer_port = 0, port = 0;
 
 	(void)events;
-	for (int i = 0; i < ACCEPTS && !eg->full; i++) {
-		struct sockaddr_storage ss = { 0 };
-		socklen_t len = sizeof ss;
-		struct eaddr peer = { 0 }, dst = { 0 };
-		uint16_t peer_port = 0, port = 0;
-		if (!may_take_one(eg)) {
-			pause_all(eg);
-			return;
-		}
-		int fd = accept4(s->fd, (struct sockaddr *)&ss, &len,
-				 SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (fd < 0) {
-			eg->tokens += 1000;
-			/* out of descriptors or memory: the queue can wait */
-			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-				pause_all(eg);
-			return;
-		}
-		addr_from_sock(&ss, &peer, &peer_port);
-		if (eg->conns >= eg->config.max_conns)
-			refuse(eg, via, fd, EG_R_LIMIT, &peer, peer_port, l->port);
-		else if (destination(fd, roles[l->role].original, peer.family, &dst, &port))
-			conn_new(eg, via, fd, &peer, peer_port, &dst, port);
-		else
-			refuse(eg, via, fd, EG_R_ADDRESS, &peer, peer_port, l->port);
+	if (eg->full)
+		return;
+	if (!may_take_one(eg)) {
+		pause_all(eg);
+		return;
 	}
+	int fd = accept4(s->fd, (struct sockaddr *)&ss, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd < 0) {
+		eg->tokens += 1000;
+		/* out of descriptors or memory: the queue can wait */
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			pause_all(eg);
+		return;
+	}
+	addr_from_sock(&ss, &peer, &peer_port);
+	if (eg->conns >= eg->config.max_conns)
+		refuse(eg, via, fd, EG_R_LIMIT, &peer, peer_port, l->port);
+	else if (destination(fd, roles[l->role].original, peer.family, &dst, &port))
+		conn_new(eg, via, fd, &peer, peer_port, &dst, port);
+	else
+		refuse(eg, via, fd, EG_R_ADDRESS, &peer, peer_port, l->port);
+}
+
+/*
+ * What accepted sockets inherit.  They never leave the machine: a host's choice of
+ * congestion control for the network (BBR) would measure lo and pace itself by
+ * timers, at a third of the speed.  Every kernel has reno, and all may use it.
+ */
+static void set_options(int fd)
+{
+	static const char plain[] = "reno";
+	const int on = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
 }
 
 int accept_listen(struct egress *eg, enum eg_role role, uint16_t port, int fd)
@@ -143,12 +159,13 @@ int accept_listen(struct egress *eg, enum eg_role role, uint16_t port, int fd)
 		close(fd);
 		return -ENOMEM;
 	}
-	l->src = (struct source){ .fd = fd, .ready = listener_ready };
+	l->src = (struct source){ .fd = fd, .early = true, .ready = listener_ready };
 	l->eg = eg;
 	l->role = role;
 	l->port = port;
 	l->next = eg->listeners;
 	eg->listeners = l;
+	set_options(fd);
 	return loop_add(eg->loop, &l->src, EPOLLIN);
 }
 

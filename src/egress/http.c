@@ -360,6 +360,11 @@ static bool chunk_byte(struct http_body *b, char c)
 	}
 }
 
+uint64_t http_body_plain(const struct http_body *b)
+{
+	return b->state == BODY_LENGTH || b->state == CHUNK_DATA ? b->left : 0;
+}
+
 int64_t http_body_feed(struct http_body *b, const char *data, size_t len)
 {
 	size_t at = 0;

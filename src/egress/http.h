@@ -64,7 +64,10 @@ struct http_body {
 
 void http_body_begin(struct http_body *b, const struct http_request *r);
 bool http_body_ended(const struct http_body *b);
-/* How many of len bytes belong to the body; -1 when it is malformed. */
+/* How many bytes that come next are the body's whatever they are. */
+uint64_t http_body_plain(const struct http_body *b);
+/* How many of len bytes belong to the body; -1 when it is malformed.  Data is not
+ * looked at, and may be NULL, if all of it is plain. */
 int64_t http_body_feed(struct http_body *b, const char *data, size_t len);
 
 /*

@@ -208,6 +208,15 @@ static int sleep_ms(const struct loop *l)
 	return ms > 60000 ? 60000 : (int)ms;
 }
 
+static void run_events(const struct epoll_event *ev, int n, bool early)
+{
+	for (int i = 0; i < n; i++) {
+		struct source *s = ev[i].data.ptr;
+		if (s->fd >= 0 && s->early == early)
+			s->ready(s, ev[i].events);
+	}
+}
+
 int loop_run(struct loop *l)
 {
 	struct epoll_event ev[EVENTS];
@@ -217,11 +226,8 @@ int loop_run(struct loop *l)
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		l->now = clock_ms();
-		for (int i = 0; i < n; i++) {
-			struct source *s = ev[i].data.ptr;
-			if (s->fd >= 0)
-				s->ready(s, ev[i].events);
-		}
+		run_events(ev, n, true);
+		run_events(ev, n, false);
 		run_timers(l);
 		if (l->tick)
 			l->tick(l->arg);

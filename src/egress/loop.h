@@ -18,6 +18,7 @@ struct timer;
 
 struct source {
 	int fd; /* -1: not in use; events of it that are still to come are dropped */
+	bool early; /* its events come before the others of a round */
 	void (*ready)(struct source *s, uint32_t events);
 };
 

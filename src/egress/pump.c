@@ -144,14 +144,18 @@ static bool make_pipe(struct flow *f)
 	return true;
 }
 
-/* A read that goes straight on.  As fill(). */
-static int move(struct conn *c, int dir, struct side *from, struct side *to)
+/* A read of at most `most` bytes that go straight on.  As fill(). */
+static int move(struct conn *c, int dir, struct side *from, struct side *to, uint64_t most)
 {
 	struct flow *f = &c->flow[dir];
 	bool bulk = f->bytes > PUMP_BULK && make_pipe(f);
-	ssize_t n = bulk ? splice(from->src.fd, NULL, f->pipe[1], NULL, PUMP_PIPE,
+	size_t room = bulk ? (size_t)PUMP_PIPE : sizeof chunk;
+
+	if (room > most)
+		room = (size_t)most;
+	ssize_t n = bulk ? splice(from->src.fd, NULL, f->pipe[1], NULL, room,
 				  SPLICE_F_MOVE | SPLICE_F_NONBLOCK) :
-			   recv(from->src.fd, chunk, sizeof chunk, 0);
+			   recv(from->src.fd, chunk, room, 0);
 
 	if (n < 0) {
 		if (errno == EAGAIN)
@@ -166,7 +170,7 @@ static int move(struct conn *c, int dir, struct side *from, struct side *to)
 		f->in_pipe = (unsigned)n;
 		return (int)n;
 	}
-	drained(from, (size_t)n, sizeof chunk);
+	drained(from, (size_t)n, room);
 	if (dir == DOWN) {
 		enum eg_reason bad = check_server(c, chunk, (size_t)n);
 		if (bad) {
@@ -197,7 +201,15 @@ static int refill(struct conn *c, int dir, struct side *from, struct side *to)
 	struct flow *f = &c->flow[dir];
 
 	if (dir == DOWN || c->check == CHECK_NONE)
-		return move(c, dir, from, to);
+		return move(c, dir, from, to, UINT64_MAX);
+	/* a long body is nobody's business: only where it ends is */
+	if ((c->check == CHECK_HTTP || c->check == CHECK_ONE) && !f->len &&
+	    http_body_plain(&c->body) > CONN_BUF) {
+		int moved = move(c, dir, from, to, http_body_plain(&c->body));
+		if (moved > 0)
+			http_body_feed(&c->body, NULL, (size_t)moved);
+		return moved;
+	}
 	bool first = c->check == CHECK_FIRST && !f->len;
 	bool ended = f->eof;
 	int n = fill(f, from);
@@ -229,7 +241,9 @@ static int64_t run(struct conn *c, int dir)
 		if (r == 0 || c->state != CONN_PASS)
 			break;
 		if (f->eof) {
-			if (!f->closed && shutdown(to->src.fd, SHUT_WR) < 0)
+			/* the end of both is said by closing, which is next */
+			bool last = c->flow[!dir].closed;
+			if (!f->closed && !last && shutdown(to->src.fd, SHUT_WR) < 0)
 				return -errno;
 			f->closed = true;
 			break;

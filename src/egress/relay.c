@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a connection: states, and what happens in each of them. */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +24,7 @@ static void on_ask(struct conn *c)
 static void dial_now(struct conn *c)
 {
 	c->state = CONN_DIAL;
+	c->dial.speaks = c->flow[UP].ok > c->flow[UP].off;
 	dial_start(&c->dial, c->eg->upstream, c->ev.name, c->listed ? &c->addr : NULL,
 		   c->ev.port);
 }
@@ -249,7 +248,6 @@ void conn_new(struct egress *eg, enum eg_via via, int fd, const struct eaddr *pe
 	      uint16_t peer_port, const struct eaddr *dst, uint16_t port)
 {
 	struct conn *c = calloc(1, sizeof *c);
-	const int one = 1;
 	uint32_t number;
 
 	if (!c) {
@@ -274,7 +272,6 @@ void conn_new(struct egress *eg, enum eg_via via, int fd, const struct eaddr *pe
 	c->ev.called_port = port;
 	audit_client(&c->ev, peer, peer_port);
 	eg->conns++;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 	if (loop_add(eg->loop, &c->client.src,
 		     EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET) < 0) {
 		conn_end(c, EG_R_MEMORY, ENOMEM);

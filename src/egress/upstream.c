@@ -91,21 +91,29 @@ static void attempt_due(struct timer *t)
 	next_address(d);
 }
 
+static bool get_peer(int fd, struct eaddr *a)
+{
+	struct sockaddr_storage ss = { 0 };
+	socklen_t len = sizeof ss;
+	uint16_t port;
+
+	return getpeername(fd, (struct sockaddr *)&ss, &len) == 0 &&
+	       addr_from_sock(&ss, a, &port);
+}
+
 /*
  * A connection to an address of our own, whatever getifaddrs() said when we
  * started, has the same address at both ends: the kernel chooses it as source.
  */
-static bool reached_ourselves(int fd)
+static bool reached_ourselves(int fd, const struct eaddr *there)
 {
-	struct sockaddr_storage a = { 0 }, b = { 0 };
-	socklen_t na = sizeof a, nb = sizeof b;
-	struct eaddr here, there;
+	struct sockaddr_storage ss = { 0 };
+	socklen_t len = sizeof ss;
+	struct eaddr here;
 	uint16_t port;
 
-	return getsockname(fd, (struct sockaddr *)&a, &na) < 0 ||
-	       getpeername(fd, (struct sockaddr *)&b, &nb) < 0 ||
-	       !addr_from_sock(&a, &here, &port) || !addr_from_sock(&b, &there, &port) ||
-	       addr_equal(&here, &there);
+	return getsockname(fd, (struct sockaddr *)&ss, &len) < 0 ||
+	       !addr_from_sock(&ss, &here, &port) || addr_equal(&here, there);
 }
 
 static void send_connect(struct dial *d)
@@ -130,12 +138,10 @@ static void send_connect(struct dial *d)
 		finish(d, -1, EG_R_MEMORY, ENOMEM);
 }
 
-static void connected(struct dial *d)
+static void connected(struct dial *d, const struct eaddr *there)
 {
 	struct loop *l = d->up->loop;
-	int one = 1;
 
-	setsockopt(d->src.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 	if (d->proxied) {
 		loop_timer(l, &d->attempt, d->deadline);
 		if ((d->waits ? loop_change : loop_add)(l, &d->src, EPOLLIN) < 0)
@@ -144,7 +150,7 @@ static void connected(struct dial *d)
 			send_connect(d);
 		return;
 	}
-	if (reached_ourselves(d->src.fd) &&
+	if (reached_ourselves(d->src.fd, there) &&
 	    !listed_exactly(d->up, &d->addrs[d->at - 1], d->port)) {
 		finish(d, -1, EG_R_OWN, 0);
 		return;
@@ -189,6 +195,7 @@ static void proxy_ready(struct dial *d)
 static void dial_ready(struct source *s, uint32_t events)
 {
 	struct dial *d = (void *)((char *)s - offsetof(struct dial, src));
+	struct eaddr there;
 	int err = 0;
 	socklen_t len = sizeof err;
 
@@ -199,34 +206,41 @@ static void dial_ready(struct source *s, uint32_t events)
 	(void)events;
 	if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0)
 		err = errno;
+	if (!err && !get_peer(s->fd, &there))
+		err = ENOTCONN;
 	if (err) {
 		d->errnum = err;
 		loop_close(d->up->loop, s);
 		next_address(d);
 		return;
 	}
-	connected(d);
+	connected(d, &there);
 }
 
-/* 1 connected, 0 on the way, -1 not to be reached. */
-static int try_address(struct dial *d, const struct eaddr *a)
+/* 1 connected (*there is who answered), 0 on the way, -1 not to be reached. */
+static int try_address(struct dial *d, const struct eaddr *a, struct eaddr *there)
 {
+	static const char plain[] = "reno";
+	const int one = 1, zero = 0;
 	struct sockaddr_storage ss;
 	socklen_t len = addr_to_sock(a, d->port, &ss);
 
 	d->src.fd = socket(a->family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (d->src.fd < 0)
 		return -1;
-	int r = connect(d->src.fd, (struct sockaddr *)&ss, len);
-	if (r < 0 && errno != EINPROGRESS)
+	setsockopt(d->src.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	/* what stays on the machine need not be measured and paced as the host
+	 * may want it for the network; see accept.c */
+	if (is_own(d->up, a))
+		setsockopt(d->src.fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
+	/* The handshake's last packet can wait for the first bytes and go with
+	 * them.  Not if there are none: a server that speaks first waits for it. */
+	if (d->speaks || d->up->proxy_port)
+		setsockopt(d->src.fd, IPPROTO_TCP, TCP_QUICKACK, &zero, sizeof zero);
+	if (connect(d->src.fd, (struct sockaddr *)&ss, len) < 0 && errno != EINPROGRESS)
 		return -1;
 	/* what is near has often answered before we could look */
-	if (r < 0) {
-		struct sockaddr_storage peer;
-		len = sizeof peer;
-		r = getpeername(d->src.fd, (struct sockaddr *)&peer, &len);
-	}
-	d->waits = r < 0;
+	d->waits = !get_peer(d->src.fd, there);
 	if (d->waits && loop_add(d->up->loop, &d->src, EPOLLOUT) < 0)
 		return -1;
 	return !d->waits;
@@ -240,7 +254,8 @@ static void next_address(struct dial *d)
 	while (d->at < d->n) {
 		const struct eaddr *a = &d->addrs[d->at++];
 		int64_t until = loop_now(l) + ATTEMPT_MS;
-		int r = try_address(d, a);
+		struct eaddr there;
+		int r = try_address(d, a, &there);
 		if (r < 0) {
 			d->errnum = errno;
 			loop_close(l, &d->src);
@@ -249,7 +264,7 @@ static void next_address(struct dial *d)
 		loop_timer(l, &d->attempt, d->at < d->n && until < d->deadline ?
 			   until : d->deadline);
 		if (r > 0)
-			connected(d);
+			connected(d, &there);
 		return;
 	}
 	finish(d, -1, d->errnum == ETIMEDOUT ? EG_R_TIME : EG_R_CONNECT, d->errnum);

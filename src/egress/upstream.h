@@ -22,6 +22,7 @@ enum { DIAL_ADDRS = 8, DIAL_PROXY_HEAD = 4096 };
 struct dial {
 	struct upstream *up;
 	void (*done)(struct dial *d, int fd, enum eg_reason why, int errnum);
+	bool speaks; /* the owner has bytes that go out as soon as it is connected */
 	/* private */
 	struct source src;
 	struct timer attempt;

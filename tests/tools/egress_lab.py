@@ -229,6 +229,13 @@ SANDBOX_FILES = {
 }
 
 
+def sandbox_routes():
+    """As netns_allow.c makes them, in the namespace we are in."""
+    ip("link", "set", "lo", "up")
+    for family, net in (("-4", "198.18.0.0/15"), ("-6", "fd62:7269:6720::/64")):
+        ip(family, "route", "add", "local", net, "dev", "lo", "congctl", "reno")
+
+
 class World:
     """The namespaces, wired; `internet` serves what egress_internet.py serves."""
 
@@ -255,9 +262,7 @@ class World:
         ip("route", "add", "default", "via", "203.0.113.2")
         ip("-6", "route", "add", "default", "via", "2001:db8:ffff::2")
         with self.sandbox.inside():
-            ip("link", "set", "lo", "up")
-            ip("route", "add", "local", "198.18.0.0/15", "dev", "lo")
-            ip("-6", "route", "add", "local", "fd62:7269:6720::/64", "dev", "lo")
+            sandbox_routes()
         self.log_file = os.path.join(self.dir, "internet.log")
         open(self.log_file, "w").close()
         self.make_ca()

@@ -144,6 +144,10 @@ static void first(const char *host, int port, int count, int proxy)
 		if (recv(fd, &c, 1, 0) != 1)
 			die("recv");
 		t[i] = now() - start;
+		/* who closes first keeps the port for a minute: let it be the server,
+		 * or connect() soon spends its time looking for a free one */
+		while (recv(fd, &c, 1, 0) == 1)
+			;
 		close(fd);
 	}
 	if (t) {
