@@ -235,7 +235,7 @@ static int try_address(struct dial *d, const struct eaddr *a, struct eaddr *ther
 		setsockopt(d->src.fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
 	/* The handshake's last packet can wait for the first bytes and go with
 	 * them.  Not if there are none: a server that speaks first waits for it. */
-	if (d->speaks || d->up->proxy_port)
+	if (d->speaks || d->proxied)
 		setsockopt(d->src.fd, IPPROTO_TCP, TCP_QUICKACK, &zero, sizeof zero);
 	if (connect(d->src.fd, (struct sockaddr *)&ss, len) < 0 && errno != EINPROGRESS)
 		return -1;

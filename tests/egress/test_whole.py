@@ -359,7 +359,7 @@ def test_proxy_tricks(world, caller):
     attempt("SOCKS 4", lambda: socks5(b"\\4\\1\\0P" + bytes([192, 0, 2, 10]) + b"\\0"))
     '''
     world.forget()
-    tried, _ = run_inside(caller, code, "--allow", "allowed.test:80", "--allow", "loop.test:80")
+    tried, _ = run_inside(caller, code, "--proxy-env", "--allow", "allowed.test:80", "--allow", "loop.test:80")
     all_refused(tried)
     assert {x[1] for x in world.log() if x[0] == "tcp"} <= {"192.0.2.10"}
     lines = caller.audit()
