@@ -274,7 +274,8 @@ static void test_signals(void **state)
 	signal(SIGPIPE, SIG_DFL);
 	assert_int_equal(s.fd, -1);
 	sigprocmask(SIG_BLOCK, NULL, &after);
-	assert_memory_equal(&before, &after, sizeof before);
+	for (int sig = 1; sig <= 64; sig++)
+		assert_int_equal(sigismember(&before, sig), sigismember(&after, sig));
 	assert_true(signals_ends_setup(SIGTERM));
 	assert_false(signals_ends_setup(SIGWINCH));
 }
