@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -119,10 +120,14 @@ void child_take_ids(const struct launch *l)
 	 * the command start with memory of their own. */
 	if (s->as_root && (r = SYS5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0)
 		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "own /proc files");
+}
+
+void child_own_keyring(const struct launch *l)
+{
 	/* A session keyring of its own: keys of the caller's session would
 	 * otherwise be possessed by the command.  A kernel without keyrings has
-	 * nothing to share. */
-	r = SYS2(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0);
+	 * nothing to share.  In one process only: the kernel counts them. */
+	long r = SYS2(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0);
 	if (r < 0 && r != -ENOSYS && r != -EOPNOTSUPP)
 		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "keyring",
 			   "a session keyring");
@@ -152,8 +157,6 @@ static void set_limits(const struct launch *l)
 	/* 1, not 0: a core handler that is a pipe ignores 0 and would run on
 	 * the host as root with the command's memory; 1 means none. */
 	set_limit(l, RLIMIT_CORE, 1, "RLIMIT_CORE");
-	if (l->spec->limits.file_size)
-		set_limit(l, RLIMIT_FSIZE, l->spec->limits.file_size, "RLIMIT_FSIZE");
 	if (l->nproc)
 		set_limit(l, RLIMIT_NPROC, l->nproc, "RLIMIT_NPROC");
 }
@@ -333,6 +336,8 @@ void child_main(struct launch *l)
 		map_own_ids(l);
 	launch_set(&l->ids_done);
 	child_take_ids(l);
+	if (lock)
+		child_own_keyring(l); /* the job is cloned from us */
 	private_names(l);
 	int e = root_build(&l->root);
 	if (e < 0)
@@ -355,6 +360,9 @@ void child_main(struct launch *l)
 	 * there.  Unless we lock: then the old root would be locked in. */
 	detach(l);
 	if (lock) {
+		/* or it would count as one of the command's processes */
+		if (job > 0)
+			waitpid(job, NULL, 0);
 		lock_mounts(l);
 		announce_tree(l);
 		job = start(l, late_main, late_stack + sizeof late_stack, 0);

@@ -150,6 +150,7 @@ int evidence_tree(struct evidence *ev, const struct plan *p, pid_t pid, int pidf
 		  char *bad, size_t cap)
 {
 	uint64_t ns[EV_NS_COUNT] = { 0 };
+	struct stat st;
 	char path[32];
 
 	int r = evidence_mounts(p, pid, bad, cap);
@@ -159,11 +160,21 @@ int evidence_tree(struct evidence *ev, const struct plan *p, pid_t pid, int pidf
 	cleanup_close int proc = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (proc < 0)
 		return -errno;
+	if (fstatat(proc, "root/.", &st, 0) < 0)
+		return -errno;
+	ev->tree_root[0] = st.st_dev;
+	ev->tree_root[1] = st.st_ino;
 	ev->uid_ok = id_maps(proc, ev->nested);
 	read_namespaces(ns, pid, pidfd, LAYER_BIT(LAYER_USER) | LAYER_BIT(LAYER_MOUNT));
 	ev->tree_user = ns[LAYER_USER];
 	ev->tree_mnt = ns[LAYER_MOUNT];
 	return 0;
+}
+
+bool evidence_covers(const struct evidence *ev)
+{
+	return ev->tree_mnt && ev->tree_mnt == ev->ns[LAYER_MOUNT] &&
+	       ev->tree_root[0] == ev->root[0] && ev->tree_root[1] == ev->root[1];
 }
 
 void evidence_read_own(struct evidence *ev)
@@ -200,9 +211,11 @@ int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *
 	read_namespaces(ev->ns, pid, pidfd, ~0u);
 	if (!ev->tree_user || ev->tree_user != ev->ns[LAYER_USER])
 		ev->uid_ok = id_maps(proc, ev->nested);
-	ev->root_ok = fstatat(proc, "root/.", &theirs, 0) == 0 &&
-		      stat("/", &ours) == 0 &&
+	bool seen = fstatat(proc, "root/.", &theirs, 0) == 0;
+	ev->root_ok = seen && stat("/", &ours) == 0 &&
 		      (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino);
+	ev->root[0] = seen ? theirs.st_dev : 0;
+	ev->root[1] = seen ? theirs.st_ino : 0;
 	if (prlimit(pid, RLIMIT_NPROC, NULL, &lim) == 0)
 		ev->nproc = lim.rlim_cur == RLIM_INFINITY ? 0 : lim.rlim_cur;
 	return 0;

@@ -77,16 +77,38 @@ static void enter_cgroups(const struct launch *l)
 			   "a cgroup namespace");
 }
 
-static void take_stdio(const struct launch *l, bool early)
+static void own_session(const struct launch *l)
 {
-	/* A session of its own: no controlling terminal of the caller, so that
-	 * nothing can be typed into it (TIOCSTI, CVE-2017-5226). */
+	/* No controlling terminal of the caller, so that nothing can be typed into
+	 * it (TIOCSTI, CVE-2017-5226).  Early: the signals that the terminal sends
+	 * to the caller's group are not for us, who do not block them for long. */
 	long r = SYS0(SYS_setsid);
+
 	if (r < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "stdio", "a new session");
+}
+
+/* Not in the builder, which has files to write, too. */
+static void limit_files(const struct launch *l)
+{
+	const uint64_t size = l->spec->limits.file_size;
+	struct rlimit old, lim = { size, size };
+
+	if (!size)
+		return;
+	long r = SYS4(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &old);
+	if (r == 0 && old.rlim_max < size)
+		lim.rlim_cur = lim.rlim_max = old.rlim_max; /* tighter already */
+	r = SYS4(SYS_prlimit64, 0, RLIMIT_FSIZE, &lim, 0);
+	if (r < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "limits", "RLIMIT_FSIZE");
+}
+
+static void take_stdio(const struct launch *l, bool early)
+{
 	/* Everything else is closed by the execve, including what the caller
 	 * leaked into brig.  From here on the descriptors are ours alone. */
-	r = SYS3(SYS_close_range, 3, ~0u,
+	long r = SYS3(SYS_close_range, 3, ~0u,
 		 CLOSE_RANGE_CLOEXEC | (early ? CLOSE_RANGE_UNSHARE : 0));
 	if (r < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "stdio", "close_range");
@@ -208,8 +230,11 @@ void job_main(struct launch *l, bool early)
 		while (!launch_is_set(&l->ids_done))
 			launch_await(&l->ids_done);
 		child_take_ids(l);
+		child_own_keyring(l);
 	}
 	enter_cgroups(l);
+	own_session(l);
+	limit_files(l);
 	exec_default_signals();
 	drop_capabilities(l);
 	/* Brig's own filter allows all that is still to be done.  A caller's may

@@ -72,8 +72,9 @@ void netns_hand_over(const struct launch *l);
  * not there yet, and the descriptors are the builder's, too. */
 void job_main(struct launch *l, bool early) __attribute__((noreturn));
 
-/* The mapped id and a keyring of its own, in builder and job. */
+/* The mapped id: in the builder, and in a job that was cloned before it had one. */
 void child_take_ids(const struct launch *l);
+void child_own_keyring(const struct launch *l);
 
 /* Sends a WIRE_FAIL record and ends the process. */
 void child_fail(const struct launch *l, enum brig_code code, int errnum,

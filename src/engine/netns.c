@@ -81,7 +81,8 @@ void netns_join(struct launch *l, pid_t maker)
 	while (!launch_is_set(&l->netns_done)) {
 		launch_await(&l->netns_done);
 		/* now and then: it may have died without a word */
-		if (!launch_is_set(&l->netns_done) && waitpid(maker, &st, WNOHANG) != 0)
+		if (!launch_is_set(&l->netns_done) && waitpid(maker, &st, WNOHANG) != 0 &&
+		    !launch_is_set(&l->netns_done))
 			child_fail(l, BRIG_E_NAMESPACE_DENIED, ECHILD, "net",
 				   "the process that makes the network namespace died");
 	}

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/raw.h"
 #include "engine/netns_allow.h"
 
 #include <arpa/inet.h>
@@ -211,6 +212,8 @@ int netns_allow(struct allow_net *a)
 		r = make_listeners(a, v6);
 	/* Made here, it speaks of this namespace wherever it is used.  Without it the
 	 * audit log does not say which process it was. */
-	a->diag = r == 0 ? socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG) : -1;
+	long diag = r < 0 ? -1 : SYS3(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC,
+				      NETLINK_SOCK_DIAG);
+	a->diag = diag < 0 ? -1 : (int)diag;
 	return r;
 }

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mountapi.h"
+#include "base/raw.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -104,22 +105,26 @@ int root_make_node(struct root *r, const struct plan_op *op)
 int root_target(struct root *r, const struct plan_op *op)
 {
 	const char *path = rel(op->dst);
-	int made = 0;
+	const struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+				      .resolve = RESOLVE_NO_SYMLINKS |
+						 RESOLVE_NO_MAGICLINKS |
+						 RESOLVE_BENEATH };
+	long made = 0;
 
+	/* Bare: what they answer decides whether something is covered, and the
+	 * job beside us has the same errno. */
 	if ((op->flags & OPF_MKPOINT) && (op->flags & OPF_DIR))
-		made = mkdirat(r->rootfd, path, 0755);
+		made = SYS3(SYS_mkdirat, r->rootfd, path, 0755);
 	else if (op->flags & OPF_MKPOINT)
-		made = mknodat(r->rootfd, path, S_IFREG | 0444, 0);
-	if (made < 0 && errno != EEXIST)
-		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
-	int fd = sys_openat2(r->rootfd, path, O_PATH | O_CLOEXEC,
-			     RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
-				     RESOLVE_BENEATH);
+		made = SYS4(SYS_mknodat, r->rootfd, path, S_IFREG | 0444, 0);
+	if (made < 0 && made != -EEXIST)
+		return root_fail(r, BRIG_E_MOUNT_FAILED, (int)-made, op->dst);
+	long fd = SYS4(SYS_openat2, r->rootfd, path, &how, sizeof how);
 	if (fd >= 0)
-		return fd;
-	if (errno == ENOENT && (op->flags & OPF_OPTIONAL))
+		return (int)fd;
+	if (fd == -ENOENT && (op->flags & OPF_OPTIONAL))
 		return -ENOENT;
-	return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
+	return root_fail(r, BRIG_E_MOUNT_FAILED, (int)-fd, op->dst);
 }
 
 int root_check_identity(struct root *r, const struct plan_op *op, int fd)

@@ -30,7 +30,7 @@ struct run {
 	int out_read, err_read; /* capture */
 	struct terminal term;
 
-	bool job_ready, judged, init_ready, released, status_known, init_gone;
+	bool job_ready, net_ready, judged, init_ready, released, status_known, init_gone;
 	int status;      /* wait status of the command */
 	uint64_t t_start, t_release, t_end; /* nanoseconds, monotonic */
 	uint32_t refused[DENY_MAX_CALL];

@@ -59,8 +59,10 @@ static void on_net(struct run *r, int *fds, size_t n)
 {
 	if (r->egress)
 		r->egress->init = r->init;
-	if (r->egress && !r->released && egress_adopt(r->egress, fds, n) == 0)
+	if (r->egress && !r->released && egress_adopt(r->egress, fds, n) == 0) {
+		r->net_ready = true;
 		return;
+	}
 	for (size_t i = 0; i < n; i++)
 		close(fds[i]);
 	fail(r, BRIG_E_SETUP_FAILED, EPROTO, "net", "the allow-list's sockets");
@@ -102,7 +104,8 @@ static void on_tree(struct run *r)
 		refuse_mounts(r, e, bad);
 }
 
-static void on_control(struct run *r)
+/* One record; false when there was none, or there will be no more. */
+static bool on_control(struct run *r)
 {
 	struct wire w;
 	struct iovec iov = { &w, sizeof w };
@@ -120,7 +123,7 @@ static void on_control(struct run *r)
 
 	ssize_t n = recvmsg(r->l.ctl_supervisor, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
-		return;
+		return false;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); n > 0 && c;
 	     c = CMSG_NXTHDR(&m, c)) {
 		if (c->cmsg_level != SOL_SOCKET)
@@ -139,7 +142,7 @@ static void on_control(struct run *r)
 	}
 	if (n == (ssize_t)sizeof w && w.type == WIRE_NET) {
 		on_net(r, fds, n_fds);
-		return;
+		return true;
 	}
 	/* all others come with one at most */
 	for (size_t i = 0; i < n_fds; i++) {
@@ -157,7 +160,7 @@ static void on_control(struct run *r)
 			fail(r, BRIG_E_SETUP_FAILED, n > 0 ? EPROTO : ECHILD, "setup",
 			     "the sandbox died while it was being built");
 		fd_close(&fd);
-		return;
+		return false;
 	}
 	switch (w.type) {
 	case WIRE_FAIL:
@@ -188,6 +191,7 @@ static void on_control(struct run *r)
 		fail(r, BRIG_E_INTERNAL, EPROTO, "setup", "an unknown record");
 	}
 	fd_close(&fd);
+	return true;
 }
 
 static void on_status(struct run *r)
@@ -200,8 +204,8 @@ static void on_status(struct run *r)
 	if (n != (ssize_t)sizeof rep) {
 		fd_close(&r->l.status_read);
 		/* before it was ready: the job may have said why */
-		if (!r->init_ready && r->l.ctl_supervisor >= 0)
-			on_control(r);
+		while (!r->init_ready && r->l.ctl_supervisor >= 0 && on_control(r))
+			;
 		if (!r->init_ready)
 			fail(r, BRIG_E_SETUP_FAILED, n < 0 ? EIO : ECHILD, "init",
 			     "the sandbox's init did not start");
@@ -246,7 +250,7 @@ static void collect_evidence(struct run *r)
 	if (!r->l.nproc || ev->nproc > r->l.nproc)
 		ev->nproc = 0;
 	/* usually this was seen to when the tree was finished */
-	if (!ev->tree_mnt || ev->tree_mnt != ev->ns[LAYER_MOUNT]) {
+	if (!evidence_covers(ev)) {
 		char bad[200];
 		int e = evidence_mounts(r->l.plan, r->job, bad, sizeof bad);
 		if (e < 0) {
@@ -443,7 +447,10 @@ void supervise(struct run *r)
 		dispatch(r, p);
 		if (r->job_ready && !r->judged && r->res->error.code == BRIG_E_OK)
 			collect_evidence(r);
+		/* init is there after the sockets were sent, which is not to say that
+		 * they have been read */
 		if (!r->released && r->judged && r->init_ready &&
+		    (!r->egress || r->net_ready) &&
 		    r->res->error.code == BRIG_E_OK) {
 			judge_and_release(r);
 			if (r->released)
@@ -451,8 +458,8 @@ void supervise(struct run *r)
 		}
 	}
 	/* a record may still be in the socket (exec failed, then all ended) */
-	if (r->l.ctl_supervisor >= 0)
-		on_control(r);
+	while (r->l.ctl_supervisor >= 0 && on_control(r))
+		;
 	while (r->l.status_read >= 0 && !r->status_known)
 		on_status(r);
 	watch_drain_rest(&r->out_read, &r->res->out);

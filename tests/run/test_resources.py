@@ -182,6 +182,19 @@ def test_file_size(who):
     assert who.ok("head -c 3000000 /dev/zero > big2; wc -c < big2", ["--file-size", "0"]) == "3000000\n"
 
 
+def test_file_size_of_the_command_not_of_brig(who):
+    """brig writes files of its own while it builds the sandbox."""
+    assert who.sh("echo ran", opts=["--file-size", "1"]).json["stdout"] == "ran\n"
+
+
+def test_smallest_number_of_processes(who):
+    """The helper that makes the network is none of the command's, with covered paths and without."""
+    for ws in (False, True):
+        if ws:
+            who.mkdir(who.ws / ".git/hooks")
+        assert who.sh("echo ran", opts=["--pids", "2"]).json["stdout"] == "ran\n"
+
+
 def test_file_size_stops_with_a_signal(who):
     r = who.run("dd", "if=/dev/zero", "of=big", "bs=1M", "count=3", opts=["--file-size", "1M"])
     assert (r.code, r.json["signal"]) == (128 + 25, 25)
