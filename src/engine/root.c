@@ -48,6 +48,7 @@ int root_prepare(struct root *r, const struct plan *plan)
 
 void root_release(struct root *r)
 {
+	root_reap_holder(r);
 	for (size_t i = 0; r->slots && i < r->plan->n_ops; i++)
 		fd_close(&r->slots[i]);
 	free(r->slots);

@@ -16,6 +16,7 @@ struct root {
 	int *slots;     /* one per op: a detached tree (new) or O_PATH (classic) */
 	int rootfd;     /* top of the new root */
 	int scratchfd;  /* top of the private tmpfs */
+	pid_t holder;   /* killed, to be reaped: it held an id map; 0 none */
 	bool keep_open; /* there is room to leave descriptors to the execve */
 	const char *what; /* on failure: the path or step */
 	enum brig_code code;
@@ -34,6 +35,9 @@ void root_release(struct root *r);
  * nobody has root's id.  0 or -errno with err.
  */
 int root_prepare_callers(struct root *r, struct brig_error *err);
+
+/* When there is nothing else left to do. */
+void root_reap_holder(struct root *r);
 
 /* A detached tree of one bind, in which what belongs to its owner belongs to the
  * ids given.  With swap the owner exists there, too, as whom nobody has: else it

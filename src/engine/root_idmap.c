@@ -58,9 +58,17 @@ static int write_map(pid_t pid, const char *file, unsigned disk, unsigned host, 
 	return fd_write_at(AT_FDCWD, path, lines);
 }
 
+static void reap(pid_t pid)
+{
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 /* A user namespace whose only content is the map disk id → sandbox id; with swap
- * also the way back. */
-static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool swap)
+ * also the way back.  The process that held it is killed, and reaped by whoever
+ * gave a place for its pid, or here. */
+static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool swap,
+			 pid_t *killed)
 {
 	static char stack[4096] __attribute__((aligned(16)));
 	static pid_t self; /* read by the child */
@@ -86,8 +94,10 @@ static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool 
 			close(r);
 		return -EPERM;
 	}
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (killed)
+		*killed = pid;
+	else
+		reap(pid);
 	return r;
 }
 
@@ -137,7 +147,7 @@ int root_idmap_tree(const struct spec_bind *b, uid_t to_uid, gid_t to_gid, bool 
 		    struct brig_error *err)
 {
 	cleanup_close int userns =
-		map_namespace(b->owner_uid, b->owner_gid, to_uid, to_gid, swap);
+		map_namespace(b->owner_uid, b->owner_gid, to_uid, to_gid, swap, NULL);
 	if (userns < 0)
 		return diagnose_userns(-userns, err);
 	int tree = caller_tree(b, userns);
@@ -147,7 +157,7 @@ int root_idmap_tree(const struct spec_bind *b, uid_t to_uid, gid_t to_gid, bool 
 bool root_idmap_works(const char *path, int *why)
 {
 	const struct spec_bind b = { .src = (char *)path, .writable = true };
-	cleanup_close int userns = map_namespace(0, 0, 65534, 65534, false);
+	cleanup_close int userns = map_namespace(0, 0, 65534, 65534, false, NULL);
 	cleanup_close int tree = userns < 0 ? userns : caller_tree(&b, userns);
 
 	*why = tree < 0 ? tree : 0;
@@ -167,7 +177,9 @@ static int prepare_one(struct root *r, size_t i, struct map *m,
 		fd_close(&m->userns);
 		m->uid = b->owner_uid;
 		m->gid = b->owner_gid;
-		int ns = map_namespace(m->uid, m->gid, s->host_uid, s->host_gid, false);
+		/* the first one dies while we go on: it is the only one, as a rule */
+		int ns = map_namespace(m->uid, m->gid, s->host_uid, s->host_gid, false,
+				       r->holder ? NULL : &r->holder);
 		if (ns < 0)
 			return diagnose_userns(-ns, err);
 		m->userns = ns;
@@ -209,4 +221,11 @@ int root_prepare_callers(struct root *r, struct brig_error *err)
 			e = prepare_one(r, i, &m, err);
 	fd_close(&m.userns);
 	return e;
+}
+
+void root_reap_holder(struct root *r)
+{
+	if (r->holder > 0)
+		reap(r->holder);
+	r->holder = 0;
 }
