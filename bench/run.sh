@@ -40,6 +40,10 @@ else
 fi
 if [ -x "$brig" ]; then
 	cp "$brig" "$dir/brig"
+# what an allow-list needs
+if [ -x "$(dirname "$brig")/brig-egress" ]; then
+	cp "$(dirname "$brig")/brig-egress" "$dir/"
+fi
 	brig=$dir/brig
 else
 	echo "run.sh: $brig is not there; comparing bare and bwrap only" >&2
