@@ -9,8 +9,8 @@ build_packages="gcc libc6-dev linux-libc-dev meson ninja-build pkg-config
 test_packages="libcmocka-dev libseccomp-dev clang clang-tidy cppcheck codespell
 	shellcheck strace gdb git procps util-linux iproute2 python3 python3-pytest
 	bubblewrap firejail nodejs perl sqlite3 busybox-static qemu-system-x86 man-db
-	systemd dbus uidmap docker.io runsc curl wget openssl openssh-client openssh-server nftables
-	socat"
+	systemd dbus uidmap docker.io runsc podman curl wget openssl openssh-client
+	openssh-server nftables socat"
 
 want=""
 for set in "$@"; do
