@@ -92,7 +92,7 @@ static void own_session(const struct launch *l)
 static void limit_files(const struct launch *l)
 {
 	const uint64_t size = l->spec->limits.file_size;
-	struct rlimit old, lim = { size, size };
+	struct rlimit old = { RLIM_INFINITY, RLIM_INFINITY }, lim = { size, size };
 
 	if (!size)
 		return;
