@@ -70,6 +70,55 @@ static void no_fastopen(struct prog *p, long nr, unsigned arg)
 	ALLOW(p);
 }
 
+/*
+ * The supervisor connects the command's own socket, so its options must not decide
+ * where packets go (a device, a route) or send data with the first one (fast open):
+ * what a TCP client has use for, and no more.
+ */
+static void plain_options(struct prog *p)
+{
+	enum { S = 10, T = 13, YES = 18, NO = 19, ALL = 20 };
+#define TO(from, to) (unsigned char)((to) - (from) - 1)
+#define IF(at, value, yes, no) \
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, TO(at, yes), TO(at, no), value)
+
+	on_call(p, SYS_setsockopt, ALL);
+	LOAD_ARG(p, 1);
+	IF(1, SOL_SOCKET, S, 2);
+	IF(2, IPPROTO_TCP, T, 3);
+	IF(3, IPPROTO_IP, 4, NO);
+	LOAD_ARG(p, 2);
+	IF(5, 1 /* IP_TOS */, YES, 6);
+	IF(6, 2 /* IP_TTL */, YES, 7);
+	IF(7, 10 /* IP_MTU_DISCOVER */, YES, 8);
+	IF(8, 11 /* IP_RECVERR */, YES, 9);
+	IF(9, 24 /* IP_BIND_ADDRESS_NO_PORT */, YES, NO);
+	LOAD_ARG(p, 2); /* S */
+	IF(11, 25 /* SO_BINDTODEVICE */, NO, 12);
+	IF(12, 62 /* SO_BINDTOIFINDEX */, NO, YES);
+	LOAD_ARG(p, 2); /* T */
+	IF(14, 23 /* TCP_FASTOPEN */, NO, 15);
+	IF(15, 30 /* TCP_FASTOPEN_CONNECT */, NO, 16);
+	IF(16, 31 /* TCP_ULP */, NO, 17);
+	IF(17, 34 /* TCP_FASTOPEN_NO_COOKIE */, NO, YES);
+	ALLOW(p);
+	REFUSE(p, EPERM);
+#undef IF
+#undef TO
+}
+
+/* A second listener would be asked before brig's, should brig ever be gone, and
+ * could say yes to every connect(). */
+static void no_listener(struct prog *p)
+{
+	on_call(p, SYS_seccomp, 5);
+	LOAD_ARG(p, 1);
+	put(p, BPF_ALU | BPF_AND | BPF_K, 0, 0, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0);
+	REFUSE(p, EBUSY);
+	ALLOW(p);
+}
+
 static void proxied_sockets(struct prog *p)
 {
 	on_call(p, SYS_socket, 10);
@@ -89,6 +138,8 @@ static void proxied_sockets(struct prog *p)
 	/* a socket that listens without bind() gets a port of its own, and is a way in */
 	refuse_call(p, SYS_listen, EACCES);
 	refuse_call(p, SYS_io_uring_setup, ENOSYS);
+	plain_options(p);
+	no_listener(p);
 	no_fastopen(p, SYS_sendto, 3);
 	no_fastopen(p, SYS_sendmsg, 2);
 	no_fastopen(p, SYS_sendmmsg, 3);

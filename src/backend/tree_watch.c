@@ -85,7 +85,16 @@ static void judge_and_release(struct tree *t)
 	unsigned holds = evidence_layers(ev);
 	if (job->judge)
 		holds = job->judge(job->arg, ev, &t->ready_wire, t->ready_pid, holds);
-	if (job->egress && egress_poll_fd(job->egress) < 0 && (holds & LAYER_BIT(LAYER_NET))) {
+	if (job->egress && !(holds & LAYER_BIT(LAYER_NET))) {
+		/* whatever else was required: without this a list is no limit */
+		err_set(err, BRIG_E_REQUIRE_UNMET, 0, "evidence",
+			"the kernel shows no evidence of a network of its own, which an "
+			"allow-list needs");
+		diagnose_fix(err);
+		end_tree(t);
+		return;
+	}
+	if (job->egress && egress_poll_fd(job->egress) < 0) {
 		/* only brig's own gate has run in there, and it waits */
 		if (netns_enter(job->egress, t->ready_pid, t->ready_pidfd, err) < 0) {
 			end_tree(t);

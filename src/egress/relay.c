@@ -181,7 +181,11 @@ void conn_end(struct conn *c, enum eg_reason why, int errnum)
 	c->ev.bytes_up = c->flow[UP].bytes;
 	c->ev.bytes_down = c->flow[DOWN].bytes;
 	tell_open(c);
-	audit_event(eg->audit, &c->ev);
+	/* anybody on the machine can cause these: equal ones are counted */
+	if (why == EG_R_PROXY_AUTH)
+		audit_refused(eg->audit, &c->ev);
+	else
+		audit_event(eg->audit, &c->ev);
 	bool clean = c->flow[UP].closed && c->flow[DOWN].closed;
 	if (!clean && c->state < CONN_PASS)
 		accept_answer(c, why);
@@ -194,7 +198,7 @@ void conn_end(struct conn *c, enum eg_reason why, int errnum)
 	loop_timer_off(eg->loop, &c->timer);
 	loop_task_off(eg->loop, &c->task);
 	/* refused: brig may still find who it was, as long as there is a socket */
-	if (c->ev.verdict == EG_DENIED)
+	if (c->ev.verdict == EG_DENIED && why != EG_R_PROXY_AUTH)
 		audit_close(eg->audit, &c->ev, loop_take(eg->loop, &c->client.src));
 	loop_close(eg->loop, &c->client.src);
 	loop_close(eg->loop, &c->up.src);

@@ -139,6 +139,16 @@ int egress_init(struct egress *e, const struct spec *s, struct brig_error *err)
 			return r;
 	}
 	int r = egress_proxy_read(&e->proxy, err);
+	if (r == 0 && s->learn && e->proxy.port) {
+		/* it would resolve what the command chooses, and nobody would look
+		 * where that leads */
+		err_set(err, BRIG_E_UNSUPPORTED, 0, "egress",
+			"learning through this machine's proxy: names could lead to private "
+			"addresses unseen");
+		err_fix(err, "unset HTTPS_PROXY and ALL_PROXY for this run, or write the list "
+			     "by hand");
+		return -EOPNOTSUPP;
+	}
 	return r == 0 && s->learn ? write_down(s, err) : r;
 }
 

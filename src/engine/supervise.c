@@ -278,6 +278,8 @@ static void judge_and_release(struct run *r)
 	r->res->enforced = holds;
 	r->res->missing = (watch_wanted(s) | s->required) & ~holds;
 	unsigned unmet = s->required & ~holds;
+	if (r->egress) /* whatever was required: without it a list is no limit */
+		unmet |= LAYER_BIT(LAYER_NET) & ~holds;
 	if (unmet) {
 		char list[200];
 		layers_list(unmet, list, sizeof list);

@@ -212,7 +212,10 @@ static long make_socket(const struct park_place *p)
 	long fd = SYS3(SYS_socket, 2, (p->stream ? 1 : 2) | O_CLOEXEC_ | O_NONBLOCK_, 0);
 	if (fd < 0)
 		return fd;
-	SYS5(SYS_setsockopt, fd, 1 /* SOL_SOCKET */, 2 /* REUSEADDR */, &on, sizeof on);
+	/* two datagram sockets with it could share the resolver's address */
+	if (p->stream)
+		SYS5(SYS_setsockopt, fd, 1 /* SOL_SOCKET */, 2 /* REUSEADDR */, &on,
+		     sizeof on);
 	if (p->stream)
 		SYS5(SYS_setsockopt, fd, 6 /* TCP */, 1 /* NODELAY */, &on, sizeof on);
 	long r = SYS3(SYS_bind, fd, &a, sizeof a);

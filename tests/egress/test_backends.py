@@ -318,6 +318,12 @@ tried('listen', socket.socket().listen)
 s = socket.socket()
 tried('bind', s.bind, ('127.0.0.1', 0))
 tried('fastopen', s.sendto, b'x', 0x20000000, ('192.0.2.10', 80))
+# what would send the packets another way, or data with the first one
+for name, level, opt in (('device', 1, 25), ('ifindex', 1, 62), ('route', 0, 4), ('unicast', 0, 50),
+                         ('early', 6, 30), ('nocookie', 6, 34)):
+    tried(name, s.setsockopt, level, opt, b'lo\0\0')
+for level, opt in ((1, 9), (6, 1), (0, 1)):
+    s.setsockopt(level, opt, 1)
 tried('unspec', lambda: ctypes.CDLL(None).connect(s.fileno(), bytes(16), 16) and (_ for _ in ()).throw(OSError(0, '')))
 port = int(os.environ['HTTPS_PROXY'].rsplit(':', 1)[1])
 # the address is changed while the supervisor looks at it: what it looked at counts
@@ -340,6 +346,8 @@ print('peers', peers)
     assert "got 200" in lines and not [x for x in lines if x.startswith("OPEN")], json.dumps(r)
     assert [x.split()[0] for x in lines[1:10]] == ["udp", "raw", "ipv6", "unix", "netlink", "packet", "vsock", "mptcp", "sctp"], json.dumps(r)
     assert "listen 13" in lines and "bind 13" in lines and "fastopen 1" in lines, json.dumps(r)
+    for name in ("device", "ifindex", "route", "unicast", "early", "nocookie"):
+        assert name + " 1" in lines, json.dumps(r)
     assert "peers {'127.0.0.1'}" in lines, json.dumps(r)
 
 

@@ -96,6 +96,12 @@ def test_learn_for_a_person(world, brig):
     assert code == 0 and "no connection was made" in err
 
 
+def test_no_learning_through_the_operators_proxy(world, brig):
+    """It would resolve what the command chooses, unseen."""
+    r = with_env(brig, {"HTTPS_PROXY": "http://203.0.113.2:3128"}, "--learn", "--", "true")
+    assert not r["ran"] and r["error"]["code"] == "UNSUPPORTED" and "HTTPS_PROXY" in r["error"]["fix"], r
+
+
 def test_learning_keeps_the_checks(world, brig):
     """Private addresses, another SNI or Host, addresses without a name: refused, and told why."""
     r = brig.run("--learn", "--", "sh", "-c", """

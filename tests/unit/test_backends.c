@@ -331,6 +331,46 @@ static void test_joined_filters(void **state)
 	assert_int_equal(landlock_filter_join(v, says, 4, &huge), 0);
 }
 
+/* brig connects the command's own socket: what the command may have set on it. */
+static void test_options_of_proxied_sockets(void **state)
+{
+	static const struct {
+		int level, name;
+		bool ok;
+	} opts[] = {
+		{ 1, 2, true },   { 1, 9, true },   { 1, 20, true },  { 1, 25, false },
+		{ 1, 62, false }, { 6, 1, true },   { 6, 5, true },   { 6, 13, true },
+		{ 6, 23, false }, { 6, 30, false }, { 6, 31, false }, { 6, 34, false },
+		{ 0, 1, true },   { 0, 2, true },   { 0, 10, true },  { 0, 24, true },
+		{ 0, 4, false },  { 0, 50, false }, { 0, 19, false }, { 41, 26, false },
+	};
+	struct sock_filter own[LANDLOCK_FILTER_MAX];
+	struct seccomp_data d = { .nr = SYS_setsockopt };
+
+	(void)state;
+#if defined(__x86_64__)
+	d.arch = AUDIT_ARCH_X86_64;
+#else
+	d.arch = AUDIT_ARCH_AARCH64;
+#endif
+	for (int abi = 4; abi < 8; abi++) {
+		unsigned short n = landlock_filter(own, abi, NET_ALLOW);
+		d.nr = SYS_setsockopt;
+		for (size_t i = 0; i < ARRAY_LEN(opts); i++) {
+			d.args[1] = (unsigned)opts[i].level;
+			d.args[2] = (unsigned)opts[i].name;
+			assert_int_equal(run_filter(own, n, &d),
+					 opts[i].ok ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | EPERM);
+		}
+		/* nobody is asked in brig's place */
+		d.nr = SYS_seccomp;
+		d.args[1] = SECCOMP_FILTER_FLAG_NEW_LISTENER | 1;
+		assert_int_equal(run_filter(own, n, &d), SECCOMP_RET_ERRNO | EBUSY);
+		d.args[1] = 1;
+		assert_int_equal(run_filter(own, n, &d), SECCOMP_RET_ALLOW);
+	}
+}
+
 static void test_none_is_no_fallback(void **state)
 {
 	static const char *const no[] = { "backend", "seatbelt", NULL };
@@ -355,6 +395,7 @@ int main(void)
 		cmocka_unit_test(test_features),       cmocka_unit_test(test_filter),
 		cmocka_unit_test(test_filter_allow),
 		cmocka_unit_test(test_joined_filters),
+		cmocka_unit_test(test_options_of_proxied_sockets),
 		cmocka_unit_test(test_none_is_no_fallback),
 	};
 
