@@ -34,6 +34,8 @@ HARMLESS = {
     ("netmaker", "futex"): "the builder looks for itself",
     ("builder", "futex"): "who waits for it looks for itself now and then",
     ("job", "futex"): "the same",
+    ("builder", "wait4"): "who made the network stays for init to reap, and counts as a process until then",
+    ("job", "prlimit64"): "reading the limit that is there: what was asked for is set, which cannot raise a tighter one",
     ("job", "rt_sigaction"): "a signal the caller ignored stays ignored",
     ("job", "rt_sigprocmask"): "a signal the caller blocked stays blocked",
     ("job", "umask"): "cannot fail in a kernel",
