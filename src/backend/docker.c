@@ -12,8 +12,8 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine/watch.h"
 
-uint64_t docker_now_ns(void); /* docker_streams.c */
 
 struct state {
 	struct docker_job job;
@@ -40,7 +40,7 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 
 	if (!st)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "docker", "a run");
-	st->t_start = docker_now_ns();
+	st->t_start = now_ns();
 	int r = docker_job_init(&st->job, s, err);
 	if (r == 0)
 		r = docker_engine_open(st->job.socket, &st->engine, err);

@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/watch.h"
 
 /* How long the init has to end everything before the container is stopped. */
 #define ENDING_MS 500u
@@ -230,7 +231,7 @@ static int time_left(const struct docker_run *r)
 
 	if (!limit)
 		return -1;
-	uint64_t spent = (docker_now_ns() - from) / 1000000;
+	uint64_t spent = (now_ns() - from) / 1000000;
 	if (spent >= limit)
 		return 0;
 	return limit - spent > 1000000 ? 1000000 : (int)(limit - spent);
@@ -244,7 +245,7 @@ static bool on_deadline(struct docker_run *r)
 		return true;
 	r->ending = true;
 	r->res->timed_out = true;
-	r->t_ending = docker_now_ns();
+	r->t_ending = now_ns();
 	return docker_frame_send(r->p->fd, PARK_END, NULL, 0, NULL, 0) < 0;
 }
 
@@ -456,7 +457,7 @@ static void release_and_run(struct docker_run *r, uint64_t t_start)
 		return;
 	r->released = true;
 	res->ran = true;
-	r->t_release = docker_now_ns();
+	r->t_release = now_ns();
 	res->setup_us = (r->t_release - t_start) / 1000;
 	docker_terminal_start(r);
 	watch(r);
@@ -464,7 +465,7 @@ static void release_and_run(struct docker_run *r, uint64_t t_start)
 	int e = make_sure(r);
 	if (r->egress)
 		egress_end(r->egress, res);
-	res->wall_ms = (double)(docker_now_ns() - r->t_release) / 1e6;
+	res->wall_ms = (double)(now_ns() - r->t_release) / 1e6;
 	docker_drain_rest(r);
 	if (e == 0)
 		settle(r);

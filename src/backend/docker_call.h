@@ -42,7 +42,6 @@ struct docker_run {
 	struct termios tty;
 };
 
-uint64_t docker_now_ns(void);
 
 /* docker_streams.c */
 void docker_terminal_start(struct docker_run *r);

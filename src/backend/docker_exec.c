@@ -22,9 +22,9 @@
 #include "base/fd.h"
 #include "base/helper.h"
 #include "base/str.h"
+#include "engine/watch.h"
 
 extern char **environ;
-uint64_t docker_now_ns(void); /* docker_streams.c */
 
 struct state {
 	struct docker_job job;
@@ -105,7 +105,7 @@ static int become_helper(const struct spec *s, struct brig_error *err)
 
 static int prepare(const struct spec *s, void **state, struct brig_error *err)
 {
-	uint64_t t_start = docker_now_ns();
+	uint64_t t_start = now_ns();
 	struct buf key = { 0 };
 
 	if (!s->pool_size)

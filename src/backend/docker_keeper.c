@@ -27,11 +27,11 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "engine/watch.h"
 
 enum { CALLERS_MAX = 64, POOL_MAX = 64, FAILURES_MAX = 3, REFILL_DELAY_MS = 20,
        KEY_TIMEOUT_S = 1 };
 
-uint64_t docker_now_ns(void); /* docker_streams.c */
 
 struct caller {
 	int fd; /* -1: free */
@@ -144,7 +144,7 @@ static void on_maker(void)
 	fd_close(&k.maker_fd);
 	if (r < 0) {
 		k.failures++;
-		k.t_refill = docker_now_ns() + 1000000000u;
+		k.t_refill = now_ns() + 1000000000u;
 		return;
 	}
 	k.failures = 0;
@@ -193,7 +193,7 @@ static void on_connect(void)
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 ||
 	    peer.uid != geteuid() || !key_matches(fd))
 		return;
-	k.t_last = docker_now_ns();
+	k.t_last = now_ns();
 	for (size_t i = 0; i < CALLERS_MAX && !c; i++)
 		if (k.callers[i].fd < 0)
 			c = &k.callers[i];
@@ -211,7 +211,7 @@ static void on_connect(void)
 	else
 		end_caller(c);
 	docker_parked_free(&p);
-	k.t_refill = docker_now_ns() + REFILL_DELAY_MS * 1000000ull;
+	k.t_refill = now_ns() + REFILL_DELAY_MS * 1000000ull;
 }
 
 /* The caller wants its container ended now, or is gone. */
@@ -258,7 +258,7 @@ static int callers(void)
 /* Milliseconds until something is due. */
 static int due(void)
 {
-	uint64_t now = docker_now_ns(), idle = k.t_last + k.recipe.pool_idle_ms * 1000000u;
+	uint64_t now = now_ns(), idle = k.t_last + k.recipe.pool_idle_ms * 1000000u;
 	uint64_t next = idle;
 
 	if (k.maker_fd < 0 && k.n_parked < k.recipe.pool_size && k.t_refill < next)
@@ -363,15 +363,15 @@ int docker_keeper_main(int recipe_fd)
 	k.sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (k.sigfd < 0 || listen_at(path) < 0)
 		return 1;
-	k.t_last = docker_now_ns();
+	k.t_last = now_ns();
 	for (;;) {
-		uint64_t now = docker_now_ns();
+		uint64_t now = now_ns();
 		if (k.n_parked < k.recipe.pool_size && k.t_refill <= now)
 			refill();
 		wait_and_serve();
-		bool idle = docker_now_ns() >= k.t_last + k.recipe.pool_idle_ms * 1000000u;
+		bool idle = now_ns() >= k.t_last + k.recipe.pool_idle_ms * 1000000u;
 		if (callers())
-			k.t_last = idle ? docker_now_ns() : k.t_last;
+			k.t_last = idle ? now_ns() : k.t_last;
 		else if (idle || k.failures >= FAILURES_MAX)
 			break;
 	}

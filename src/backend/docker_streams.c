@@ -11,14 +11,7 @@
 #include "backend/docker_call.h"
 #include "base/fd.h"
 #include "base/str.h"
-
-uint64_t docker_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
+#include "engine/watch.h"
 
 void docker_window(uint16_t *rows, uint16_t *cols)
 {
@@ -181,8 +174,8 @@ void docker_drain_rest(struct docker_run *r)
 	while (ready(r->err_read, POLLIN, 0))
 		docker_drain(&r->err_read, &r->res->err);
 	/* as far as the reader takes it: one that is stuck gets a moment */
-	uint64_t until = docker_now_ns() + 500000000u;
-	while (docker_now_ns() < until) {
+	uint64_t until = now_ns() + 500000000u;
+	while (now_ns() < until) {
 		if (r->to_out.len) {
 			if (ready(STDOUT_FILENO, POLLOUT, 100))
 				docker_flush(&r->to_out, STDOUT_FILENO);

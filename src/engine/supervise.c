@@ -278,8 +278,6 @@ static void judge_and_release(struct run *r)
 	r->res->enforced = holds;
 	r->res->missing = (watch_wanted(s) | s->required) & ~holds;
 	unsigned unmet = s->required & ~holds;
-	if (r->egress) /* whatever was required: without it a list is no limit */
-		unmet |= LAYER_BIT(LAYER_NET) & ~holds;
 	if (unmet) {
 		char list[200];
 		layers_list(unmet, list, sizeof list);
@@ -304,21 +302,9 @@ static void judge_and_release(struct run *r)
 
 static void on_signal(struct run *r)
 {
-	int sig = signals_next(&r->sig);
-
-	if (sig == 0)
-		return;
-	if (sig == SIGWINCH) {
-		terminal_resize(&r->term);
-		return;
-	}
-	if (!r->released) {
-		if (signals_ends_setup(sig))
-			fail(r, BRIG_E_SETUP_FAILED, EINTR, "setup",
-			     "interrupted before the command was released");
-		return;
-	}
-	signals_forward(r->job_pidfd, sig, r->term.pty >= 0);
+	if (watch_signal(&r->sig, &r->term, r->released, r->job_pidfd))
+		fail(r, BRIG_E_SETUP_FAILED, EINTR, "setup",
+		     "interrupted before the command was released");
 }
 
 /* How long init has to end everything before it is killed itself. */

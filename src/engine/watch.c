@@ -86,6 +86,19 @@ void signals_forward(int pidfd, int sig, bool pty)
 		raise(SIGSTOP);
 }
 
+bool watch_signal(const struct signals *s, struct terminal *term, bool released, int pidfd)
+{
+	int sig = signals_next(s);
+
+	if (sig == SIGWINCH)
+		terminal_resize(term);
+	else if (sig && !released)
+		return signals_ends_setup(sig);
+	else if (sig)
+		signals_forward(pidfd, sig, term->pty >= 0);
+	return false;
+}
+
 void watch_drain(int *fd, struct capture *c)
 {
 	big_buffer char data[65536];

@@ -15,6 +15,7 @@
 #include "engine/cgroup.h"
 #include "engine/result.h"
 #include "engine/spec.h"
+#include "engine/terminal.h"
 #include "engine/wire.h"
 #include "workspace/protect.h"
 
@@ -44,6 +45,10 @@ int signals_next(const struct signals *s);
 bool signals_ends_setup(int sig);
 /* To the command's whole process group, as a terminal would do it. */
 void signals_forward(int pidfd, int sig, bool pty);
+
+/* One of them: to the terminal, or to the command once it is released.  True: it
+ * ends a set-up that has not come that far. */
+bool watch_signal(const struct signals *s, struct terminal *term, bool released, int pidfd);
 
 /* What there is to read now; closes the descriptor at its end. */
 void watch_drain(int *fd, struct capture *c);

@@ -95,6 +95,10 @@ static void resolve_required(const struct brig_spec *rq, struct spec *s)
 	/* no network at all is more than was asked for */
 	if (s->net == NET_NONE)
 		bits &= ~LAYERS_ALLOW;
+	/* Whatever else is required: without a network of its own a list of names
+	 * is no limit. */
+	if (s->net == NET_ALLOW)
+		bits |= LAYER_BIT(LAYER_NET);
 	/* A limit that was asked for by name must hold. */
 	s->required = bits | s->asked;
 	s->require_explicit = request_has(rq, OPT_REQUIRE);

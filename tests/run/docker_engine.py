@@ -38,6 +38,14 @@ def image_tar(extra=()):
     return out.getvalue()
 
 
+def unmount_below(directory):
+    """Only what an engine mounted below its own directory."""
+    with open("/proc/mounts") as f:
+        points = [line.split()[1] for line in f]
+    for m in sorted((m for m in points if m.startswith(str(directory) + "/")), reverse=True):
+        subprocess.run(["umount", "-l", m], stderr=subprocess.DEVNULL)
+
+
 class Engine:
     def __init__(self):
         self.dir = Path(tempfile.mkdtemp(prefix="brig-dk-", dir="/tmp"))
@@ -97,10 +105,6 @@ class Engine:
             except subprocess.TimeoutExpired:
                 self.proc.kill()
                 self.proc.wait()
-        # only what this engine mounted, below its own directory
-        with open("/proc/mounts") as f:
-            points = [line.split()[1] for line in f]
-        for m in sorted((m for m in points if m.startswith(str(self.dir) + "/")), reverse=True):
-            subprocess.run(["umount", "-l", m], stderr=subprocess.DEVNULL)
+        unmount_below(self.dir)
         self.log.close()
         shutil.rmtree(self.dir, ignore_errors=True)

@@ -156,3 +156,13 @@ def test_protect_with_control_characters(who):
     assert r.code == 0 and ESC not in r.out
     r = who.brig("explain", "--env", "N\x7fAME=x")
     assert "\x7f" not in r.out
+
+
+def test_an_allow_list_requires_its_network(who):
+    """Whatever else was listed: without a network of its own a list of names is no limit."""
+    for backend in ("native", "bwrap", "landlock"):
+        r = who.brig("explain", "--json", "--backend", backend, "--allow", "allowed.test:443", "--require", "seccomp",
+                     "--workspace", who.ws, "--", "true")
+        assert json.loads(r.out)["require"] == ["net", "seccomp"], r.out
+        r = who.brig("explain", "--json", "--backend", backend, "--require", "seccomp", "--workspace", who.ws, "--", "true")
+        assert json.loads(r.out)["require"] == ["seccomp"], r.out

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import docker_engine
+from docker_engine import unmount_below
 from conftest import BRIG, IS_ROOT, make_who, survivors, wait_until
 
 SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -59,11 +60,7 @@ class Podman:
             except subprocess.TimeoutExpired:
                 self.proc.kill()
                 self.proc.wait()
-        # only what this service mounted, below its own directory
-        with open("/proc/mounts") as f:
-            points = [line.split()[1] for line in f]
-        for m in sorted((m for m in points if m.startswith(str(self.dir) + "/")), reverse=True):
-            subprocess.run(["umount", "-l", m], stderr=subprocess.DEVNULL)
+        unmount_below(self.dir)
         self.log.close()
         shutil.rmtree(self.dir, ignore_errors=True)
 
