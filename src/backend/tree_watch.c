@@ -172,42 +172,22 @@ static void on_status(struct tree *t)
 
 static void on_control(struct tree *t)
 {
-	struct wire w;
-	struct iovec iov = { &w, sizeof w };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
-	} c;
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = c.space,
-			    .msg_controllen = sizeof c.space };
-	pid_t from = -1;
-	cleanup_close int fd = -1;
-	ssize_t n = recvmsg(t->ctl, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	struct wire_in in;
+	int got = wire_recv(t->ctl, &in);
 
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+	if (got == -EAGAIN)
 		return;
-	for (struct cmsghdr *h = n > 0 ? CMSG_FIRSTHDR(&m) : NULL; h; h = CMSG_NXTHDR(&m, h)) {
-		struct ucred u;
-		if (h->cmsg_level != SOL_SOCKET)
-			continue;
-		if (h->cmsg_type == SCM_CREDENTIALS) {
-			memcpy(&u, CMSG_DATA(h), sizeof u);
-			from = u.pid;
-		} else if (h->cmsg_type == SCM_RIGHTS && fd < 0 &&
-			   h->cmsg_len >= CMSG_LEN(sizeof fd)) {
-			memcpy(&fd, CMSG_DATA(h), sizeof fd); /* the buffer holds one */
-		}
-	}
-	if (n != (ssize_t)sizeof w) {
+	if (got == 0) {
 		fd_close(&t->ctl); /* the command is running, or all is over */
 		return;
 	}
-	if (w.type == WIRE_FAIL && !t->released)
-		on_fail_record(t, &w);
-	else if (w.type == WIRE_EXEC_FAIL && t->released)
-		watch_exec_failed(t->job->spec->argv[0], w.errnum, &t->res->error);
-	else if (w.type == WIRE_READY && !t->released)
-		on_ready(t, &w, from, &fd);
+	cleanup_close int fd = wire_fd(&in);
+	if (in.w.type == WIRE_FAIL && !t->released)
+		on_fail_record(t, &in.w);
+	else if (in.w.type == WIRE_EXEC_FAIL && t->released)
+		watch_exec_failed(t->job->spec->argv[0], in.w.errnum, &t->res->error);
+	else if (in.w.type == WIRE_READY && !t->released)
+		on_ready(t, &in.w, in.from, &fd);
 }
 
 static void on_note(struct tree *t)

@@ -107,68 +107,35 @@ static void on_tree(struct run *r)
 /* One record; false when there was none, or there will be no more. */
 static bool on_control(struct run *r)
 {
-	struct wire w;
-	struct iovec iov = { &w, sizeof w };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(struct ucred)) +
-			   CMSG_SPACE(WIRE_FDS * sizeof(int))];
-	} ctl;
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
-			    .msg_control = ctl.space,
-			    .msg_controllen = sizeof ctl.space };
-	pid_t from = -1;
-	int fds[WIRE_FDS], fd = -1;
-	size_t n_fds = 0;
+	struct wire_in in;
+	int got = wire_recv(r->l.ctl_supervisor, &in);
 
-	ssize_t n = recvmsg(r->l.ctl_supervisor, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+	if (got == -EAGAIN)
 		return false;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); n > 0 && c;
-	     c = CMSG_NXTHDR(&m, c)) {
-		if (c->cmsg_level != SOL_SOCKET)
-			continue;
-		if (c->cmsg_type == SCM_CREDENTIALS) {
-			struct ucred u;
-			memcpy(&u, CMSG_DATA(c), sizeof u);
-			from = u.pid;
-		} else if (c->cmsg_type == SCM_RIGHTS) {
-			size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-			if (count > WIRE_FDS)
-				count = WIRE_FDS; /* the buffer holds no more */
-			memcpy(fds, CMSG_DATA(c), count * sizeof(int));
-			n_fds = count;
-		}
-	}
-	if (n == (ssize_t)sizeof w && w.type == WIRE_NET) {
-		on_net(r, fds, n_fds);
-		return true;
-	}
-	/* all others come with one at most */
-	for (size_t i = 0; i < n_fds; i++) {
-		fd_close(&fd);
-		fd = fds[i];
-	}
-	if (n != (ssize_t)sizeof w) {
-		/* end of file: the command is running, or everything died */
+	if (got == 0) {
+		/* the command is running, or everything died */
 		fd_close(&r->l.ctl_supervisor);
 		/* init may have said why, in its last record */
 		if (!r->released && !r->init_ready && r->l.status_read >= 0)
 			on_status(r);
 		/* with a caller's profile, how it died is told at the end */
 		if (!r->released && !r->l.spec->seccomp)
-			fail(r, BRIG_E_SETUP_FAILED, n > 0 ? EPROTO : ECHILD, "setup",
+			fail(r, BRIG_E_SETUP_FAILED, ECHILD, "setup",
 			     "the sandbox died while it was being built");
-		fd_close(&fd);
 		return false;
 	}
-	switch (w.type) {
+	if (in.w.type == WIRE_NET) {
+		on_net(r, in.fds, in.n_fds);
+		return true;
+	}
+	cleanup_close int fd = wire_fd(&in); /* all others come with one at most */
+	switch (in.w.type) {
 	case WIRE_FAIL:
-		on_fail_record(r, &w);
+		on_fail_record(r, &in.w);
 		break;
 	case WIRE_EXEC_FAIL:
 		if (r->released)
-			watch_exec_failed(r->l.spec->argv[0], w.errnum, &r->res->error);
+			watch_exec_failed(r->l.spec->argv[0], in.w.errnum, &r->res->error);
 		break;
 	case WIRE_PTY:
 		if (r->term.pty < 0 && !r->job_ready && r->l.spec->pty)
@@ -179,18 +146,17 @@ static bool on_control(struct run *r)
 			on_tree(r);
 		break;
 	case WIRE_READY:
-		if (r->job_ready || from <= 0)
+		if (r->job_ready || in.from <= 0)
 			break;
 		r->job_ready = true;
-		r->job = from;
+		r->job = in.from;
 		r->listener = take_fd(&fd);
-		r->res->evidence.landlock_abi = w.landlock_abi;
-		r->res->evidence.landlock_canary = w.canary;
+		r->res->evidence.landlock_abi = in.w.landlock_abi;
+		r->res->evidence.landlock_canary = in.w.canary;
 		break;
 	default:
 		fail(r, BRIG_E_INTERNAL, EPROTO, "setup", "an unknown record");
 	}
-	fd_close(&fd);
 	return true;
 }
 

@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
 
 int wire_send(int sock, const struct wire *w, const int *fds, size_t n)
 {
@@ -25,4 +28,66 @@ int wire_send(int sock, const struct wire *w, const int *fds, size_t n)
 		memcpy(CMSG_DATA(&ctl.h), fds, n * sizeof(int));
 	}
 	return sendmsg(sock, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static void take_control(struct msghdr *m, struct wire_in *in)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level != SOL_SOCKET)
+			continue;
+		if (c->cmsg_type == SCM_CREDENTIALS) {
+			struct ucred u;
+			memcpy(&u, CMSG_DATA(c), sizeof u);
+			in->from = u.pid;
+		} else if (c->cmsg_type == SCM_RIGHTS) {
+			size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+			if (n > WIRE_FDS)
+				n = WIRE_FDS; /* the buffer holds no more */
+			memcpy(in->fds, CMSG_DATA(c), n * sizeof(int));
+			in->n_fds = n;
+		}
+	}
+}
+
+int wire_recv(int sock, struct wire_in *in)
+{
+	struct iovec iov = { &in->w, sizeof in->w };
+	union {
+		struct cmsghdr h;
+		char space[CMSG_SPACE(sizeof(struct ucred)) +
+			   CMSG_SPACE(WIRE_FDS * sizeof(int))];
+	} ctl;
+	struct msghdr m;
+	ssize_t n;
+
+	in->from = -1;
+	in->n_fds = 0;
+	/* The other end closed with something of ours unread: the kernel says so
+	 * once, before it gives out what was sent to us, such as the reason. */
+	for (int resets = 0;; resets++) {
+		m = (struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1,
+				     .msg_control = ctl.space,
+				     .msg_controllen = sizeof ctl.space };
+		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+		if (n >= 0 || errno != ECONNRESET || resets)
+			break;
+	}
+	if (n < 0)
+		return errno == EINTR || errno == EAGAIN ? -EAGAIN : 0;
+	take_control(&m, in);
+	if (n == (ssize_t)sizeof in->w)
+		return 1;
+	int fd = wire_fd(in);
+	fd_close(&fd);
+	return 0;
+}
+
+int wire_fd(struct wire_in *in)
+{
+	int fd = in->n_fds ? in->fds[0] : -1;
+
+	for (size_t i = 1; i < in->n_fds; i++)
+		close(in->fds[i]);
+	in->n_fds = 0;
+	return fd;
 }

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "brig.h"
 
@@ -37,6 +38,21 @@ struct wire {
 };
 
 enum { WIRE_FDS = 64 };
+
+/* A record as it arrived: who sent it, by the kernel's word (-1: it did not say),
+ * and what came along. */
+struct wire_in {
+	struct wire w;
+	pid_t from;
+	int fds[WIRE_FDS];
+	size_t n_fds;
+};
+
+/* Takes one record without waiting, from a socket with SO_PASSCRED.  1, 0 at the
+ * end (or for what is no record), -EAGAIN when there is none now. */
+int wire_recv(int sock, struct wire_in *in);
+/* The one descriptor that a record came with, or -1; all others are closed. */
+int wire_fd(struct wire_in *in);
 
 /* Sends one record with up to WIRE_FDS descriptors.  No allocation.  0, -errno. */
 int wire_send(int sock, const struct wire *w, const int *fds, size_t n);
