@@ -4,6 +4,7 @@
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -22,6 +23,29 @@
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1U << 2)
 #endif
+
+int launch_copy(struct launch *to, const struct launch *from)
+{
+	size_t n = from->plan->n_ops;
+
+	*to = *from;
+	to->allow = NULL;
+	to->root.slots = malloc((n + 1) * sizeof *to->root.slots);
+	if (from->allow)
+		to->allow = malloc(sizeof *to->allow);
+	if (!to->root.slots || (from->allow && !to->allow))
+		return -ENOMEM;
+	memcpy(to->root.slots, from->root.slots, n * sizeof *to->root.slots);
+	if (from->allow)
+		*to->allow = *from->allow;
+	return 0;
+}
+
+void launch_copy_free(struct launch *copy)
+{
+	free(copy->root.slots); /* the descriptors were another process's */
+	free(copy->allow);
+}
 
 static void copy_text(char *to, size_t cap, const char *from)
 {
@@ -116,7 +140,8 @@ void child_take_ids(const struct launch *l)
 	if (r < 0)
 		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "taking the mapped id");
 	/* Root's change of id made our own /proc files unwritable, and we have
-	 * maps to write.  Nobody is in here yet who could look at us; init and
+	 * maps to write.  Nobody is in here yet who could look at us, and for
+	 * everybody outside but root the user namespace is in the way; init and
 	 * the command start with memory of their own. */
 	if (s->as_root && (r = SYS5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0)
 		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "own /proc files");
@@ -296,22 +321,22 @@ static int late_main(void *arg)
 	job_main(arg, false);
 }
 
-/* A process on our memory: nothing is copied, and once we execute init it is the
- * only owner. */
-static pid_t start(struct launch *l, int (*entry)(void *), char *stack_end, int flags)
+/* A process on our memory: nothing is copied. */
+static pid_t start(struct launch *l, int (*entry)(void *), unsigned room,
+		   uint64_t flags)
 {
-	pid_t pid = clone(entry, stack_end, CLONE_VM | flags | SIGCHLD, l);
+	struct clone_args args = { .flags = CLONE_VM | flags, .exit_signal = SIGCHLD };
+	pid_t pid = spawn(&args, &l->rooms, room, entry, l);
 
 	if (pid < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone",
+		child_fail(l, BRIG_E_SETUP_FAILED, -pid, "clone",
 			   "the command's process");
 	return pid;
 }
 
-void child_main(struct launch *l)
+int child_main(void *launch)
 {
-	static char early_stack[128 * 1024] __attribute__((aligned(64)));
-	static char late_stack[128 * 1024] __attribute__((aligned(64)));
+	struct launch *l = launch;
 	bool lock = l->plan->lock;
 	pid_t job = -1;
 
@@ -328,7 +353,7 @@ void child_main(struct launch *l)
 	 * takes away from itself what it can without the tree. */
 	if (l->plan->own_net || !lock) {
 		grow_table(l);
-		job = start(l, early_main, early_stack + sizeof early_stack, CLONE_FILES);
+		job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
 	}
 	if (l->spec->as_root)
 		wait_for(l, WIRE_MAPPED);
@@ -365,7 +390,7 @@ void child_main(struct launch *l)
 			waitpid(job, NULL, 0);
 		lock_mounts(l);
 		announce_tree(l);
-		job = start(l, late_main, late_stack + sizeof late_stack, 0);
+		job = start(l, late_main, ROOM_LATE, 0);
 	}
 	put_number(l->job_arg, job);
 	become_init(l, image);

@@ -66,16 +66,15 @@ static int custodian_main(void *arg)
 
 int custodian_start(struct custodian *c)
 {
-	static char stack[256 * 1024] __attribute__((aligned(64)));
+	struct clone_args args = { .flags = CLONE_VM | CLONE_FILES, .exit_signal = SIGCHLD };
 
 	c->parent = getpid();
 	/* CLONE_FILES: nothing to copy now, and in the end the descriptors that
 	 * the sandbox hangs on are there.  They outlive the supervisor only until
 	 * clean_up() closes them, or until we are killed as well. */
-	pid_t pid = clone(custodian_main, stack + sizeof stack,
-			  CLONE_VM | CLONE_FILES | SIGCHLD, c);
+	pid_t pid = spawn(&args, c->rooms, c->room, custodian_main, c);
 	if (pid < 0)
-		return -errno;
+		return pid;
 	c->pid = pid;
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "engine/cgroup.h"
+#include "engine/spawn.h"
 #include "workspace/protect.h"
 
 /* What it looks at when the time comes: the supervisor's own variables. */
@@ -20,6 +21,8 @@ struct custodian {
 	pid_t pid;            /* -1: there is none */
 	pid_t parent;
 	bool dismissed;       /* killed, but not yet reaped */
+	const struct spawn_rooms *rooms;
+	unsigned room;
 	struct cgroup *cg;
 	const struct protect *protect;
 	int wsfd;

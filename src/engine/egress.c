@@ -334,7 +334,7 @@ static int tell_policy(struct egress *e, int audit)
 	return r == 0 ? say(e, &m, -1) : r;
 }
 
-static int spawn(struct egress *e, int theirs)
+static int start_process(struct egress *e, int theirs)
 {
 	char path[PATH_MAX];
 	char *const argv[] = { (char *)"brig-egress", NULL };
@@ -407,7 +407,7 @@ static int start(struct egress *e, struct brig_error *err)
 	int r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0 ? -errno : 0;
 	if (r == 0) {
 		e->sock = sv[0];
-		r = spawn(e, sv[1]);
+		r = start_process(e, sv[1]);
 		close(sv[1]);
 	}
 	if (r == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Everything the new processes need, prepared before clone: after it they
- * allocate nothing.
+ * allocate nothing.  They have a copy of it, because they share the supervisor's
+ * memory and not its descriptors.
  *
  *   supervisor ── clone3 (namespaces) ──▶ builder, pid 1: ids
  *                                          ├─ clone ─▶ job, pid 2: network namespace,
@@ -24,6 +25,7 @@
 #include "engine/plan.h"
 #include "engine/root.h"
 #include "engine/seccomp.h"
+#include "engine/spawn.h"
 #include "engine/wire.h"
 
 struct launch {
@@ -41,6 +43,7 @@ struct launch {
 	int netns;                        /* what the maker of it left: a descriptor
 					     or -errno, valid once done is set */
 	struct allow_net *allow;          /* NULL: no allow-list, no sockets */
+	struct spawn_rooms rooms;
 	uint32_t netns_done, ids_done, tree_done;   /* between builder and job: launch_set() */
 	int first_mntns;                  /* see lock_mounts() */
 	int cwdfd;                        /* where the command starts, in the new tree */
@@ -51,8 +54,15 @@ struct launch {
 	char **script_argv;               /* sh FILE ARGS…, for files without #! */
 };
 
+/* The processes that borrow the supervisor's memory, each with a room. */
+enum { ROOM_BUILDER, ROOM_EARLY, ROOM_LATE, ROOM_CUSTODIAN, ROOMS };
+
+/* What the builder and the job change is in the copy.  0 or -ENOMEM. */
+int launch_copy(struct launch *to, const struct launch *from);
+void launch_copy_free(struct launch *copy);
+
 /* The builder: runs as pid 1 of the new namespaces, never returns. */
-void child_main(struct launch *l) __attribute__((noreturn));
+int child_main(void *launch) __attribute__((noreturn));
 
 /* A word that one of two processes on the same memory waits for.  A wait may end
  * early, and does after a while, to look. */

@@ -160,6 +160,8 @@ static int start_custodian(struct run *r, struct brig_error *err)
 	r->cust.death_write = &r->l.death_write;
 	r->cust.ctl = &r->l.ctl_supervisor;
 	r->cust.init_pidfd = &r->init_pidfd;
+	r->cust.rooms = &r->l.rooms;
+	r->cust.room = ROOM_CUSTODIAN;
 	int e = custodian_start(&r->cust);
 	return e < 0 ? err_set(err, BRIG_E_NO_MEMORY, -e, "custodian",
 			       "the process that cleans up after us") : 0;
@@ -184,7 +186,8 @@ static int start(struct run *r, struct brig_error *err)
 	struct launch *l = &r->l;
 	int pidfd = -1;
 	struct clone_args args = {
-		.flags = l->plan->clone_flags | CLONE_PIDFD,
+		.flags = l->plan->clone_flags | CLONE_PIDFD |
+			 (spawn_may_share(l->spec->limits.memory) ? CLONE_VM : 0),
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,
 	};
@@ -194,11 +197,11 @@ static int start(struct run *r, struct brig_error *err)
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (unsigned)r->cg.clone_fd;
 	}
-	pid_t pid = sys_clone3(&args);
+	if (launch_copy(&r->child, l) < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the launch");
+	pid_t pid = spawn(&args, &l->rooms, ROOM_BUILDER, child_main, &r->child);
 	if (pid < 0)
-		return diagnose_userns(errno, err);
-	if (pid == 0)
-		child_main(l);
+		return diagnose_userns(-pid, err);
 	r->init = pid;
 	r->init_pidfd = pidfd;
 	/* The child has more to do than we have: if it is queued behind us, it
@@ -260,7 +263,8 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 	l->plan = plan;
 	l->spec = plan->spec;
 	l->script_argv = exec_script_argv(l->spec->argv);
-	if (root_prepare(&l->root, plan) < 0 || !l->script_argv)
+	if (root_prepare(&l->root, plan) < 0 || !l->script_argv ||
+	    spawn_rooms_make(&l->rooms, ROOMS) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the root tree");
 	int sig = signals_take(&r->sig);
 	if (sig < 0)
@@ -361,6 +365,8 @@ static void finish(struct run *r)
 		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
 	remove_groups(r);
 	custodian_reap(&r->cust);
+	spawn_rooms_free(&r->l.rooms); /* nobody is left who lived there */
+	launch_copy_free(&r->child);
 	root_release(&r->l.root);
 	free(r->l.script_argv);
 	int *fds[] = { &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.status_read,

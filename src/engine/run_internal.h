@@ -13,7 +13,7 @@
 
 /* One run as the supervisor sees it. */
 struct run {
-	struct launch l;
+	struct launch l, child; /* ours, and what the builder and the job have */
 	struct cgroup cg;
 	bool late_limits; /* version 1: groups are made while the child builds */
 	struct custodian cust;

@@ -37,6 +37,14 @@ def test_memory_bomb(who):
     assert cgroup_dirs(j["id"]) == []
 
 
+def test_memory_too_small_to_start(who):
+    """The kernel kills all that share the victim's memory: that must never be brig."""
+    limited(who, "memory limit")
+    j = who.run("/bin/true", *["x" * 100_000] * 12, opts=["--memory", "1M"]).json
+    assert (j["exit"], j["signal"], j["oom"]) == (None, 9, True), j
+    assert cgroup_dirs(j["id"]) == []
+
+
 def test_memory_below_the_limit_is_fine(who):
     limited(who, "memory limit")
     j = who.run("/usr/bin/python3", "-c", "x = bytearray(20_000_000); print(len(x))",

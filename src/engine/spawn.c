@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/spawn.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/raw.h"
+
+enum {
+	ROOM = 256 * 1024, /* pages that are never touched cost nothing */
+	BLOCK = 256,       /* holds musl's struct pthread, with room to spare */
+};
+
+int spawn_rooms_make(struct spawn_rooms *r, unsigned n)
+{
+	size_t size = (size_t)n * ROOM;
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return -ENOMEM;
+	*r = (struct spawn_rooms){ at, size };
+	return 0;
+}
+
+void spawn_rooms_free(struct spawn_rooms *r)
+{
+	if (r->at)
+		munmap(r->at, r->size);
+	*r = (struct spawn_rooms){ 0 };
+}
+
+bool spawn_may_share(unsigned long long memory_limit)
+{
+	return SPAWN_OWN_ERRNO && (!memory_limit || memory_limit >= SPAWN_SHARE_MEMORY);
+}
+
+#if SPAWN_OWN_ERRNO
+
+/* A thread's block begins with a pointer to itself, which is what the thread
+ * register holds.  The copy at the top of the room has its own errno; the rest of
+ * it is the caller's, like the stack protector's secret. */
+static uintptr_t own_block(char *room)
+{
+	char *block = room + ROOM - BLOCK, *mine;
+
+	__asm__("mov %%fs:0, %0" : "=r"(mine));
+	memcpy(block, mine, BLOCK);
+	memcpy(block, &block, sizeof block);
+	return (uintptr_t)block;
+}
+
+/* The kernel puts the child on its stack; all it has from here are registers. */
+static long clone3_call(struct clone_args *args, int (*entry)(void *), void *arg)
+{
+	register int (*fn)(void *) __asm__("r12") = entry;
+	register void *data __asm__("r13") = arg;
+	long ret;
+
+	__asm__ volatile("syscall\n\t"
+			 "test %%rax, %%rax\n\t"
+			 "jnz 1f\n\t"
+			 "xor %%ebp, %%ebp\n\t"
+			 "mov %%r13, %%rdi\n\t"
+			 "call *%%r12\n\t"
+			 "mov %%eax, %%edi\n\t"
+			 "mov %[leave], %%eax\n\t"
+			 "syscall\n\t"
+			 "hlt\n"
+			 "1:"
+			 : "=a"(ret)
+			 : "a"(SYS_clone3), "D"(args), "S"(sizeof *args), "r"(fn),
+			   "r"(data), [leave] "i"(SYS_exit_group)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+
+pid_t spawn(struct clone_args *args, const struct spawn_rooms *r, unsigned i,
+	    int (*entry)(void *), void *arg)
+{
+	char *room = r->at + (size_t)i * ROOM;
+
+	args->stack = (uintptr_t)room;
+	args->stack_size = ROOM - BLOCK;
+	args->tls = own_block(room);
+	args->flags |= CLONE_SETTLS;
+	return (pid_t)clone3_call(args, entry, arg);
+}
+
+#else
+
+pid_t spawn(struct clone_args *args, const struct spawn_rooms *r, unsigned i,
+	    int (*entry)(void *), void *arg)
+{
+	char *end = r->at + (size_t)(i + 1) * ROOM;
+	pid_t pid;
+
+	if (args->flags & CLONE_VM)
+		pid = clone(entry, end, (int)(args->flags | args->exit_signal), arg);
+	else
+		pid = sys_clone3(args);
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		_exit(entry(arg));
+	return pid;
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Processes of brig's own that borrow its memory until they execute something or
+ * end.  Copying an address space, faulting its pages in again and taking the copy
+ * apart is a tenth of what a run costs, and none of these processes needs one:
+ * they run brig's code on brig's data.
+ *
+ * What such a process must not do: allocate, use stdio, or write to what the
+ * supervisor reads (it is given a copy of what it changes).  It has a stack of its
+ * own, and an errno of its own where that can be arranged: see SPAWN_OWN_ERRNO.
+ */
+#ifndef ENGINE_SPAWN_H
+#define ENGINE_SPAWN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/sys.h"
+
+/* musl keeps errno in the thread's block, whose layout is known for this
+ * processor.  Elsewhere the builder gets memory of its own. */
+#if defined(BRIG_MUSL) && defined(__x86_64__)
+#define SPAWN_OWN_ERRNO 1
+#else
+#define SPAWN_OWN_ERRNO 0
+#endif
+
+/* A process that is killed for want of memory takes along all that share its own.
+ * Above this limit nothing that happens before the execve comes near it: at most
+ * 6 MiB of arguments, and what the kernel needs to know about mounts. */
+#define SPAWN_SHARE_MEMORY (64ull << 20)
+
+/* Stacks for the processes of one run. */
+struct spawn_rooms {
+	char *at;
+	size_t size;
+};
+
+/* 0 or -ENOMEM.  Freed when all of them have ended. */
+int spawn_rooms_make(struct spawn_rooms *r, unsigned n);
+void spawn_rooms_free(struct spawn_rooms *r);
+
+/* True when a process in a group with this limit (0: none) may share our memory. */
+bool spawn_may_share(unsigned long long memory_limit);
+
+/*
+ * clone3() with a function to run, in room number i; with CLONE_VM in args->flags
+ * on our memory.  The process ends when entry returns.  The pid, or -errno.
+ */
+pid_t spawn(struct clone_args *args, const struct spawn_rooms *r, unsigned i,
+	    int (*entry)(void *), void *arg);
+
+#endif
