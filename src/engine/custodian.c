@@ -50,7 +50,7 @@ static int custodian_main(void *arg)
 
 	/* Out of the caller's process group: what kills the group must not kill
 	 * the one that cleans up. */
-	setsid();
+	setpgid(0, 0);
 	sigemptyset(&notice);
 	sigaddset(&notice, NOTICE);
 	/* First ask to be told, then look whether it was too late to ask. */
@@ -66,7 +66,8 @@ static int custodian_main(void *arg)
 
 int custodian_start(struct custodian *c)
 {
-	struct clone_args args = { .flags = CLONE_VM | CLONE_FILES, .exit_signal = SIGCHLD };
+	struct clone_args args = { .flags = CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_SIGHAND,
+				   .exit_signal = SIGCHLD };
 
 	c->parent = getpid();
 	/* CLONE_FILES: nothing to copy now, and in the end the descriptors that

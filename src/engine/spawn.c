@@ -13,12 +13,23 @@
 
 enum {
 	ROOM = 256 * 1024, /* pages that are never touched cost nothing */
+	FIRST = 4,
 	BLOCK = 256,       /* holds musl's struct pthread, with room to spare */
 };
+
+/* For the first who asks: to take memory from the kernel and to give it back costs
+ * more than all that is done with it. */
+static _Alignas(64) char first[FIRST * ROOM];
+static bool taken;
 
 int spawn_rooms_make(struct spawn_rooms *r, unsigned n)
 {
 	size_t size = (size_t)n * ROOM;
+
+	if (n <= FIRST && !__atomic_exchange_n(&taken, true, __ATOMIC_ACQUIRE)) {
+		*r = (struct spawn_rooms){ first, size };
+		return 0;
+	}
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
 
@@ -30,7 +41,9 @@ int spawn_rooms_make(struct spawn_rooms *r, unsigned n)
 
 void spawn_rooms_free(struct spawn_rooms *r)
 {
-	if (r->at)
+	if (r->at == first)
+		__atomic_store_n(&taken, false, __ATOMIC_RELEASE);
+	else if (r->at)
 		munmap(r->at, r->size);
 	*r = (struct spawn_rooms){ 0 };
 }

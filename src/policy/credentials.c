@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -232,17 +233,76 @@ bool credentials_below(const char *rel)
 	return false;
 }
 
+/* The names of a directory, as far as a bit for each one's hash tells. */
+struct names {
+	bool listed; /* else it may have any */
+	uint64_t bits[16];
+};
+
 /* One call's state. */
 struct sweep {
 	const struct credentials_shown *shown;
 	size_t n;
 	char ***masks;
-	int home;      /* O_PATH descriptor */
+	int home;      /* its descriptor */
+	struct names in_home;
 	char *dir;     /* directory of the current group, relative to HOME */
 	size_t dirlen;
 	int fd;        /* and its descriptor; -1: absent */
+	struct names in_dir;
 	char real[PATH_MAX]; /* and its canonical path */
 };
+
+static unsigned hash_name(const char *name, size_t len)
+{
+	unsigned h = 2166136261u; /* FNV-1a */
+
+	/* some file systems take no notice of case */
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ ((unsigned char)name[i] | 0x20)) * 16777619u;
+	return (h ^ h >> 10) % 1024;
+}
+
+/* Most homes are small and hold few of a hundred places: one look at the list of
+ * names saves asking for each of them. */
+static void list_names(struct names *v, int fd)
+{
+	_Alignas(struct dirent64) big_buffer char buf[6144];
+	long n = syscall(SYS_getdents64, fd, buf, sizeof buf), at = 0;
+
+	*v = (struct names){ 0 };
+	if (n <= 0)
+		return;
+	while (at < n) {
+		const struct dirent64 *d = (const void *)(buf + at);
+		unsigned h = hash_name(d->d_name, strlen(d->d_name));
+		v->bits[h / 64] |= 1ull << h % 64;
+		at += d->d_reclen;
+	}
+	/* a large one is not read to its end: then each place is asked for */
+	v->listed = syscall(SYS_getdents64, fd, buf, sizeof buf) == 0;
+}
+
+/* The first component of a path. */
+static bool may_have(const struct names *v, const char *path)
+{
+	unsigned h = hash_name(path, strcspn(path, "/"));
+
+	return !v->listed || (v->bits[h / 64] >> h % 64 & 1);
+}
+
+/* For reading, to list it, or else for looking names up. */
+static int open_listed(int at, const char *name, uint64_t resolve, struct names *v)
+{
+	int fd = sys_openat2(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC, resolve);
+
+	v->listed = false;
+	if (fd >= 0)
+		list_names(v, fd);
+	else if (errno == EACCES)
+		fd = sys_openat2(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC, resolve);
+	return fd;
+}
 
 static int add_mask(struct sweep *s, const char *path)
 {
@@ -344,8 +404,7 @@ static void enter_group(struct sweep *s, const char *path, size_t len,
 	if (!s->dir)
 		return;
 	const char *name = len ? s->dir : ".";
-	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-	s->fd = sys_openat2(s->home, name, (uint64_t)flags, RESOLVE_NO_SYMLINKS);
+	s->fd = open_listed(s->home, name, RESOLVE_NO_SYMLINKS, &s->in_dir);
 	if (s->fd >= 0) {
 		snprintf(s->real, sizeof s->real, "%s%s%s", home, len ? "/" : "",
 			 s->dir);
@@ -354,7 +413,7 @@ static void enter_group(struct sweep *s, const char *path, size_t len,
 	if (errno == ENOENT || errno == ENOTDIR)
 		return;
 	/* a link on the way: ask the kernel where it leads */
-	s->fd = openat(s->home, name, flags);
+	s->fd = openat(s->home, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (s->fd >= 0 && fd_real_path(s->fd, s->real, sizeof s->real) < 0)
 		fd_close(&s->fd);
 }
@@ -366,10 +425,12 @@ static int mask_location(struct sweep *s, const char *path, const char *home)
 	big_buffer char real[PATH_MAX];
 	char c;
 
+	if (!may_have(&s->in_home, path))
+		return 0;
 	enter_group(s, path, slash ? (size_t)(slash - path) : 0, home);
 	if (!s->dir)
 		return -ENOMEM;
-	if (s->fd < 0)
+	if (s->fd < 0 || !may_have(&s->in_dir, name))
 		return 0;
 	if (readlinkat(s->fd, name, &c, 1) < 0) {
 		if (errno != EINVAL) /* absent; EINVAL: there, and no link */
@@ -406,7 +467,7 @@ int credentials_masks(const char *home, const struct credentials_shown *shown,
 	s.dir = NULL;
 	s.dirlen = 0;
 	s.fd = -1;
-	s.home = openat(AT_FDCWD, home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	s.home = open_listed(AT_FDCWD, home, 0, &s.in_home);
 	if (s.home < 0)
 		return 0;
 	int r = 0;

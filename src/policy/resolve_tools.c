@@ -54,7 +54,7 @@ static int show(struct spec *s, const struct toolchain_mount *m,
 
 	if (fd < 0 && m->optional && errno == ENOENT)
 		return 0;
-	int r = fd < 0 ? -errno : bind_add(s, fd, m->dst);
+	int r = fd < 0 ? -errno : bind_add(s, fd, m->src, m->dst);
 	if (r == 0) {
 		s->binds[s->n_binds - 1].tool = true;
 		return 0;

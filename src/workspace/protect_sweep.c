@@ -822,8 +822,34 @@ static void sweep_repository(struct sweep *s)
 	sweep_worktrees(s, git_fd, place);
 }
 
-int protect_sweep(const struct protect *p, int wsfd, protect_report *report,
-		  void *arg)
+/* The usual end: of all that was not there, nothing is, not even a directory on
+ * the way to it.  Anything else is looked at in full. */
+static bool all_absent(const struct protect *p, int wsfd)
+{
+	bool git = !p->git_links; /* its absence is known, or of no interest */
+	char name[NAME_MAX + 1] = "";
+	struct stat st;
+
+	for (size_t i = 0; i <= p->n; i++) {
+		const char *path = i < p->n ? p->v[i].path : ".git";
+		size_t n = strcspn(path, "/");
+		if (i == p->n ? git : strlen(name) == n && !memcmp(name, path, n))
+			continue;
+		if ((i < p->n && p->v[i].kind != PROTECT_ABSENT) || n > NAME_MAX ||
+		    path[0] == '*')
+			return false;
+		memcpy(name, path, n);
+		name[n] = '\0';
+		if (fstatat(wsfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
+			return false;
+		git = git || !strcmp(name, ".git");
+	}
+	return true;
+}
+
+/* Not part of its caller: the kernel makes a page for every page of its frame. */
+__attribute__((noinline)) static int sweep_all(const struct protect *p, int wsfd,
+						protect_report *report, void *arg)
 {
 	big_buffer char path[2 * PATH_MAX];
 	big_buffer struct sweep s;
@@ -851,4 +877,10 @@ int protect_sweep(const struct protect *p, int wsfd, protect_report *report,
 	}
 	tell_rest(&s);
 	return s.error ? s.error : s.moved;
+}
+
+int protect_sweep(const struct protect *p, int wsfd, protect_report *report,
+		  void *arg)
+{
+	return all_absent(p, wsfd) ? 0 : sweep_all(p, wsfd, report, arg);
 }

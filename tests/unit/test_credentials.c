@@ -160,6 +160,18 @@ static void test_home_and_above(void **state)
 		  "@", "/b", NULL);
 }
 
+/* More names than are read at once: nothing is forgotten for that. */
+static void test_large_home(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "i=0; while [ $i -lt 400 ]; do : >home/a-rather-long-file-name-$i; "
+	      ": >home/.config/another-long-file-name-$i; i=$((i + 1)); done");
+	masks_are(f, "@/home/.aws @/home/.config/gcloud @/home/.config/gh "
+		     "@/home/.docker/config.json @/home/.netrc @/home/.ssh",
+		  "@/home", NULL, NULL);
+}
+
 static void test_inside_home(void **state)
 {
 	struct fixture *f = *state;
@@ -213,6 +225,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table), T(test_far_away), T(test_home_and_above),
+		T(test_large_home),
 		T(test_inside_home), T(test_explicit_choice), T(test_links),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
