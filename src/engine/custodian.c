@@ -48,9 +48,9 @@ static int custodian_main(void *arg)
 	const struct custodian *c = arg;
 	sigset_t notice;
 
-	/* Out of the caller's process group: what kills the group must not kill
-	 * the one that cleans up. */
-	setpgid(0, 0);
+	/* Out of the caller's process group and session: what kills either must not
+	 * kill the one that cleans up. */
+	setsid();
 	sigemptyset(&notice);
 	sigaddset(&notice, NOTICE);
 	/* First ask to be told, then look whether it was too late to ask. */
