@@ -87,11 +87,15 @@ void custodian_dismiss(struct custodian *c)
 		c->dismissed = kill(c->pid, SIGKILL) == 0;
 }
 
-void custodian_reap(struct custodian *c)
+bool custodian_reap(struct custodian *c)
 {
+	pid_t got = c->pid;
+
 	custodian_dismiss(c);
 	if (c->pid > 0 && c->dismissed)
-		while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		while ((got = waitpid(c->pid, NULL, 0)) < 0 && errno == EINTR)
 			;
+	bool gone = c->pid <= 0 || (c->dismissed && got == c->pid);
 	c->pid = -1;
+	return gone;
 }

@@ -304,22 +304,25 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 	return make_channels(r, err);
 }
 
-/* Reaps pid 1 (and by it everything inside) and takes its usage. */
-static void reap(struct run *r)
+/* Reaps pid 1 (and by it everything inside) and takes its usage.  False: it could
+ * not be waited for. */
+static bool reap(struct run *r)
 {
 	struct rusage ru = { 0 };
+	pid_t got;
 	int st;
 
 	if (r->init <= 0)
-		return;
+		return true;
 	if (!r->init_gone)
 		run_kill(r);
-	while (wait4(r->init, &st, 0, &ru) < 0 && errno == EINTR)
+	while ((got = wait4(r->init, &st, 0, &ru)) < 0 && errno == EINTR)
 		;
 	r->res->cpu_ms = (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1e3 +
 			 (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e3;
 	if (!r->res->max_rss_kb) /* the group's own peak is the better number */
 		r->res->max_rss_kb = (uint64_t)ru.ru_maxrss;
+	return got == r->init;
 }
 
 /* The end of what outlives a run, and of the one who would have had to end it. */
@@ -353,7 +356,7 @@ static void finish(struct run *r)
 {
 	struct brig_result *res = r->res;
 
-	reap(r);
+	bool gone = reap(r);
 	r->t_end = now_ns();
 	if (r->egress)
 		egress_end(r->egress, res);
@@ -364,9 +367,11 @@ static void finish(struct run *r)
 	if (r->released)
 		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
 	remove_groups(r);
-	custodian_reap(&r->cust);
-	spawn_rooms_free(&r->l.rooms); /* nobody is left who lived there */
-	launch_copy_free(&r->child);
+	/* nobody may be left who lives there */
+	if (custodian_reap(&r->cust) && gone) {
+		spawn_rooms_free(&r->l.rooms);
+		launch_copy_free(&r->child);
+	}
 	root_release(&r->l.root);
 	free(r->l.script_argv);
 	int *fds[] = { &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.status_read,
