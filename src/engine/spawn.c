@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/raw.h"
+#include "engine/diagnose.h"
 
 enum {
 	ROOM = 256 * 1024, /* pages that are never touched cost nothing */
@@ -48,9 +49,10 @@ void spawn_rooms_free(struct spawn_rooms *r)
 	*r = (struct spawn_rooms){ 0 };
 }
 
-bool spawn_may_share(unsigned long long memory_limit)
+bool spawn_may_share(bool as_root, unsigned long long memory_limit)
 {
-	return SPAWN_OWN_ERRNO && (!memory_limit || memory_limit >= SPAWN_SHARE_MEMORY);
+	return SPAWN_OWN_ERRNO && !as_root && kernel_at_least(5, 16) &&
+	       (!memory_limit || memory_limit >= SPAWN_SHARE_MEMORY);
 }
 
 #if SPAWN_OWN_ERRNO
@@ -101,7 +103,9 @@ pid_t spawn(struct clone_args *args, const struct spawn_rooms *r, unsigned i,
 	args->stack = (uintptr_t)room;
 	args->stack_size = ROOM - BLOCK;
 	args->tls = own_block(room);
-	args->flags |= CLONE_SETTLS;
+	/* a handler of the caller's would run on the caller's memory, and in there */
+	args->flags |= CLONE_SETTLS |
+		       (args->flags & CLONE_SIGHAND ? 0 : CLONE_CLEAR_SIGHAND);
 	return (pid_t)clone3_call(args, entry, arg);
 }
 

@@ -276,6 +276,10 @@ static void list_names(struct names *v, int fd)
 	while (at < n) {
 		const struct dirent64 *d = (const void *)(buf + at);
 		unsigned h = hash_name(d->d_name, strlen(d->d_name));
+		/* folding of more than ASCII is the file system's affair */
+		for (const char *p = d->d_name; *p && d->d_name[0] == '.'; p++)
+			if ((unsigned char)*p >= 0x80)
+				return;
 		v->bits[h / 64] |= 1ull << h % 64;
 		at += d->d_reclen;
 	}
@@ -299,7 +303,7 @@ static int open_listed(int at, const char *name, uint64_t resolve, struct names 
 	v->listed = false;
 	if (fd >= 0)
 		list_names(v, fd);
-	else if (errno == EACCES)
+	else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
 		fd = sys_openat2(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC, resolve);
 	return fd;
 }
@@ -391,31 +395,40 @@ static int mask_images(struct sweep *s, const char *real)
 	return r;
 }
 
-/* Opens the directory a location is in, unless it is open already. */
-static void enter_group(struct sweep *s, const char *path, size_t len,
+bool credentials_absent(int e)
+{
+	return e == ENOENT || e == ENOTDIR || e == ELOOP || e == EACCES;
+}
+
+/* Opens the directory a location is in, unless it is open already.  -errno. */
+static int enter_group(struct sweep *s, const char *path, size_t len,
 			const char *home)
 {
 	if (s->dir && s->dirlen == len && strncmp(s->dir, path, len) == 0)
-		return;
+		return 0;
 	free(s->dir);
 	fd_close(&s->fd);
 	s->dir = strndup(path, len);
 	s->dirlen = len;
 	if (!s->dir)
-		return;
+		return -ENOMEM;
 	const char *name = len ? s->dir : ".";
 	s->fd = open_listed(s->home, name, RESOLVE_NO_SYMLINKS, &s->in_dir);
 	if (s->fd >= 0) {
 		snprintf(s->real, sizeof s->real, "%s%s%s", home, len ? "/" : "",
 			 s->dir);
-		return;
+		return 0;
 	}
 	if (errno == ENOENT || errno == ENOTDIR)
-		return;
+		return 0;
 	/* a link on the way: ask the kernel where it leads */
 	s->fd = openat(s->home, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (s->fd >= 0 && fd_real_path(s->fd, s->real, sizeof s->real) < 0)
+	if (s->fd < 0)
+		return credentials_absent(errno) ? 0 : -errno;
+	int r = fd_real_path(s->fd, s->real, sizeof s->real);
+	if (r < 0)
 		fd_close(&s->fd);
+	return r == -ENOENT ? 0 : r;
 }
 
 static int mask_location(struct sweep *s, const char *path, const char *home)
@@ -427,21 +440,24 @@ static int mask_location(struct sweep *s, const char *path, const char *home)
 
 	if (!may_have(&s->in_home, path))
 		return 0;
-	enter_group(s, path, slash ? (size_t)(slash - path) : 0, home);
-	if (!s->dir)
-		return -ENOMEM;
+	int r = enter_group(s, path, slash ? (size_t)(slash - path) : 0, home);
+	if (r < 0)
+		return r;
 	if (s->fd < 0 || !may_have(&s->in_dir, name))
 		return 0;
 	if (readlinkat(s->fd, name, &c, 1) < 0) {
-		if (errno != EINVAL) /* absent; EINVAL: there, and no link */
-			return 0;
+		if (errno != EINVAL) /* that: there, and no link */
+			return credentials_absent(errno) ? 0 : -errno;
 		int n = snprintf(real, sizeof real, "%s/%s", s->real, name);
 		return n < PATH_MAX ? mask_images(s, real) : 0;
 	}
 	/* The link itself shows nothing; a mask goes on what it leads to. */
 	cleanup_close int fd = openat(s->fd, name, O_PATH | O_CLOEXEC);
-	if (fd < 0 || fd_real_path(fd, real, sizeof real) < 0)
-		return 0;
+	if (fd < 0)
+		return credentials_absent(errno) ? 0 : -errno;
+	r = fd_real_path(fd, real, sizeof real);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
 	return mask_images(s, real);
 }
 
@@ -469,7 +485,7 @@ int credentials_masks(const char *home, const struct credentials_shown *shown,
 	s.fd = -1;
 	s.home = open_listed(AT_FDCWD, home, 0, &s.in_home);
 	if (s.home < 0)
-		return 0;
+		return credentials_absent(errno) ? 0 : -errno;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(locations); i++)
 		r = mask_location(&s, locations[i].path, home);
