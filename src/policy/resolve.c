@@ -111,9 +111,11 @@ static bool in_initial_userns(void)
 	char map[128];
 	unsigned in, out, count;
 
-	return fd_read_at(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) > 0 &&
-	       sscanf(map, "%u %u %u", &in, &out, &count) == 3 && in == 0 &&
-	       out == 0 && count == UINT32_MAX;
+	/* when it cannot be told, root is taken for root of the machine: otherwise the
+	 * command could be given that id */
+	return fd_read_at(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) <= 0 ||
+	       sscanf(map, "%u %u %u", &in, &out, &count) != 3 ||
+	       (in == 0 && out == 0 && count == UINT32_MAX);
 }
 
 /* After the workspace is known: its owner decides. */

@@ -208,3 +208,24 @@ def test_the_id_owner_cannot_reach_roots_supervisor(who):
         p.wait()
     assert written, "nothing was tried"
     assert p.returncode == 0, err
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_root_that_cannot_read_its_id_map_is_still_root(who, backend):
+    """Taken for root of a container, the command had host uid 0."""
+    need("strace")
+    if not who.is_root:
+        pytest.skip("only root could become root")
+    # a workspace of an ordinary user, which every backend can show
+    os.chown(who.ws, 1234, 1234)
+    p = subprocess.run(["strace", "-qq", "-o", "/dev/null", "-P", "/proc/self/uid_map", "-e", "trace=openat", "-e",
+                        "inject=openat:error=EACCES", BRIG, "run", "--backend", backend, "--workspace", who.ws, "--",
+                        "sh", "-c", "id -u; cat /proc/self/uid_map"],
+                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+    if p.returncode == 125:
+        assert p.stdout == "", p
+    else:
+        assert p.returncode == 0, p
+        assert p.stdout.split()[0] == "1234", p
+        if backend == "native":
+            assert p.stdout.split()[1:] == ["1234", "1234", "1"], p
