@@ -186,7 +186,7 @@ def test_pty_closed_by_the_command_is_no_hangup(who):
 def test_pty_is_raw_on_the_outside(who, terminal):
     t = terminal(BRIG, "run", "--pty", "--", "sh", "-c", "echo ready; sleep 0.4")
     t.expect("ready")
-    assert wait_until(lambda: not termios.tcgetattr(t.slave)[3] & (termios.ICANON | termios.ECHO), 1)
+    assert wait_until(lambda: not termios.tcgetattr(t.slave)[3] & (termios.ICANON | termios.ECHO), 5)
     assert t.wait() == 0
     assert termios.tcgetattr(t.slave) == t.before
 
