@@ -10,6 +10,7 @@ failure.
 """
 import argparse
 import concurrent.futures
+import ctypes
 import json
 import os
 import re
@@ -42,8 +43,13 @@ class Count:
         print(f"SKIP: {what}: {why}", flush=True)
 
 
+interrupted = []  # signals: no further command is started
+
+
 def run(cmd, quiet=False, **kw):
     """Runs a command from the root; returns (exit code, output)."""
+    if interrupted:
+        raise SystemExit(128 + interrupted[0])
     p = subprocess.run(cmd, cwd=ROOT, text=True, errors="replace",
                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                        stdin=subprocess.DEVNULL, **kw)
@@ -118,6 +124,8 @@ def clang_tidy(build, files):
         json.dump(list(once.values()), f)
 
     def one(path):
+        if interrupted:
+            return []
         p = subprocess.run(["clang-tidy", "--quiet", "-p", folder, path], cwd=ROOT,
                            text=True, errors="replace", stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -279,9 +287,9 @@ PARTS = {"lint": stage_lint, "unit": stage_unit, "asan": stage_asan,
 
 # Lanes run side by side, the parts of one lane one after the other.  The first has
 # what computes and has no deadlines of its own: it gets what time the others leave.
-# They have deadlines, so that there are no more of them than processors.
-IDLE = ["lint", "asan", "fuzz", "vm"]
-LANES = [IDLE, ["unit", "run/host", "egress/most"], ["run/engines"]]
+# They have deadlines and mostly wait; there are only two of them.
+IDLE = ["lint", "asan", "fuzz"]
+LANES = [IDLE, ["unit", "run/host", "egress/most"], ["run/engines", "vm"]]
 # Afterwards, alone: what measures time, and what breaks the machine's system calls one
 # by one and looks for what is left on it.
 ALONE = ["run/prompt", "egress/prompt", "fault"]
@@ -334,20 +342,26 @@ class Part:
               f" in {time.time() - self.start:.0f} s", flush=True)
         return c
 
-    def signal(self, number):
+    def kill(self):
         try:
-            os.killpg(self.proc.pid, number)
+            os.killpg(self.proc.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
 
 
+def part_interrupted(number, _):
+    """Passed on to the commands, once: pytest then ends what it started, engines and all,
+    and is waited for; a second time it would leave that."""
+    if not interrupted:
+        interrupted.append(number)
+        os.killpg(0, signal.SIGINT)
+
+
 def part_main(args):
     """The process of one part."""
-    told = []
-    # The programs it runs get the signal as well; pytest then ends what it started,
-    # engines and all, and is waited for.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda n, _: told.append(n))
+        signal.signal(number, part_interrupted)
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: nobody counts any more
     if args.idle:
         try:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
@@ -355,8 +369,8 @@ def part_main(args):
             os.nice(19)
     c = Count()
     PARTS[args.part](c, args)
-    if told:
-        return 128 + told[0]
+    if interrupted:
+        return 128 + interrupted[0]
     with open(args.report + ".new", "w") as f:
         json.dump(vars(c), f)
     os.rename(args.report + ".new", args.report)
@@ -399,7 +413,7 @@ def stop(parts, seconds=60):
     """Ends them: pytest takes down engines, containers and mounts when it is asked to.
     Whoever asks twice does not wait for that."""
     for p in parts:
-        p.signal(signal.SIGINT)
+        p.proc.send_signal(signal.SIGINT)
     try:
         end = time.monotonic() + seconds
         for p in parts:
@@ -407,7 +421,7 @@ def stop(parts, seconds=60):
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
         pass
     for p in parts:
-        p.signal(signal.SIGKILL)
+        p.kill()
         p.proc.wait()
 
 
