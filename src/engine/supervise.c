@@ -255,6 +255,8 @@ static void judge_and_release(struct run *r)
 		run_kill(r);
 		return;
 	}
+	/* before the command can look at its terminal, or change the caller's */
+	terminal_start(&r->term);
 	const struct wire go = { .type = WIRE_GO };
 	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
 		fail(r, BRIG_E_SETUP_FAILED, errno, "release", "the command's process");
@@ -405,11 +407,8 @@ void supervise(struct run *r)
 		 * they have been read */
 		if (!r->released && r->judged && r->init_ready &&
 		    (!r->egress || r->net_ready) &&
-		    r->res->error.code == BRIG_E_OK) {
+		    r->res->error.code == BRIG_E_OK)
 			judge_and_release(r);
-			if (r->released)
-				terminal_start(&r->term);
-		}
 	}
 	/* a record may still be in the socket (exec failed, then all ended) */
 	while (r->l.ctl_supervisor >= 0 && on_control(r))
