@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+#include "base/sys.h"
+
 ssize_t fd_read_full(int fd, void *buf, size_t len)
 {
 	size_t got = 0;
@@ -94,6 +97,27 @@ int fd_real_path(int fd, char *out, size_t cap)
 	if (out[0] != '/' || (len > tail && !strcmp(out + len - tail, gone)))
 		return -ENOENT;
 	return 0;
+}
+
+int fd_open_real(int dirfd, const char *path, char *out, size_t cap)
+{
+	size_t len = strlen(path);
+
+	/* A plain path that no link is part of is canonical.  The kernel says so
+	 * while it opens, which is cheaper than to ask for the name afterwards. */
+	if (len < cap && path_is_plain(path)) {
+		int fd = sys_openat2(AT_FDCWD, path, O_PATH | O_CLOEXEC,
+				     RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+		if (fd >= 0) {
+			memcpy(out, path, len + 1);
+			return fd;
+		}
+	}
+	cleanup_close int fd = openat(dirfd, path, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	int r = fd_real_path(fd, out, cap);
+	return r < 0 ? r : take_fd(&fd);
 }
 
 int fd_read_all(int fd, size_t max, char **data, size_t *len)

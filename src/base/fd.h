@@ -70,6 +70,9 @@ int fd_write_at(int dirfd, const char *path, const char *text);
 /* The canonical path behind a descriptor, as the kernel knows it.  0 or -errno;
  * -ENAMETOOLONG when it does not fit, -ENOENT when it has none any more. */
 int fd_real_path(int fd, char *out, size_t cap);
+/* Opens what a path leads to (O_PATH), and tells its canonical path.  The
+ * descriptor, or -errno. */
+int fd_open_real(int dirfd, const char *path, char *out, size_t cap);
 
 /* Reads a whole file into fresh memory, ended with NUL; refuses one larger
  * than max with -EFBIG.  0 or -errno; *data is the caller's. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/fd.h"
 #include "base/json.h"
 
 size_t strv_len(char *const *v)
@@ -52,11 +53,19 @@ void strv_free(char **v)
 
 char *str_fmt(const char *fmt, ...)
 {
+	big_buffer char text[256];
 	char *s = NULL;
 	va_list ap;
 
+	/* most are paths and fit: formatted once, copied once */
 	va_start(ap, fmt);
-	int n = vasprintf(&s, fmt, ap);
+	int n = vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	if (n >= 0 && (size_t)n < sizeof text)
+		return strndup(text, (size_t)n);
+	va_start(ap, fmt);
+	if (n >= 0)
+		n = vasprintf(&s, fmt, ap);
 	va_end(ap);
 	return n < 0 ? NULL : s;
 }
@@ -201,11 +210,27 @@ int path_normalise(const char *path, char **out)
 
 bool path_is_under(const char *path, const char *dir)
 {
-	size_t n = strlen(dir);
+	size_t n = 0;
 
-	if (n == 1 && dir[0] == '/')
-		return path[0] == '/';
-	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
+	/* mostly they differ early: no length is asked for */
+	while (dir[n] && dir[n] == path[n])
+		n++;
+	if (dir[n])
+		return false;
+	return path[n] == '\0' || path[n] == '/' || (n == 1 && dir[0] == '/');
+}
+
+bool path_is_plain(const char *path)
+{
+	if (path[0] != '/' || !path[1])
+		return false;
+	for (const char *p = path; *p;) {
+		size_t n = strcspn(++p, "/"); /* one component */
+		if (n == 0 || (p[0] == '.' && (n == 1 || (n == 2 && p[1] == '.'))))
+			return false;
+		p += n;
+	}
+	return true;
 }
 
 /* Length of the well-formed, harmless UTF-8 sequence at p, or 0: controls (C0,

@@ -39,6 +39,8 @@ int parse_milli(const char *s, uint64_t max_milli, uint64_t *out);
 int path_normalise(const char *path, char **out);
 /* True when path equals dir or lies below it (both normalised). */
 bool path_is_under(const char *path, const char *dir);
+/* True when it is absolute, not "/", and has no ".", "..", empty or trailing part. */
+bool path_is_plain(const char *path);
 
 /* Text for a person: control characters, ESC and invalid bytes are shown as
  * \xNN, so that a hostile name cannot drive the terminal.  Fresh memory. */

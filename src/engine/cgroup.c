@@ -236,15 +236,14 @@ int cg_number_set(int dirfd, const char *file, uint64_t value, uint64_t slack)
 
 void cgroup_init(struct cgroup *cg)
 {
-	/* field by field: zeroing the paths would touch dozens of pages */
+	/* field by field, and no path that is not counted: each lies in a page of
+	 * its own */
 	cg->version = 0;
 	cg->enforced = 0;
 	cg->clone_fd = -1;
 	for (int i = 0; i < CG_MAX_DIRS; i++) {
 		cg->task_fds[i] = -1;
 		cg->bits[i] = 0;
-		cg->dirs[i][0] = '\0';
-		cg->groups[i][0] = '\0';
 	}
 	cg->n_task_fds = 0;
 	cg->n_dirs = 0;

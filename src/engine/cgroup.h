@@ -42,15 +42,17 @@ struct cgroup {
 	int clone_fd;              /* v2: directory for CLONE_INTO_CGROUP, else -1 */
 	int task_fds[CG_MAX_DIRS]; /* v1: `tasks` files, opened; the child writes "0" */
 	int n_task_fds;
-	int n_dirs;
-	char dirs[CG_MAX_DIRS][PATH_MAX]; /* absolute paths, to remove */
-	char groups[CG_MAX_DIRS][PATH_MAX]; /* the same as /proc/PID/cgroup says it */
+	int n_dirs;                /* that many of dirs[] and groups[] are filled in */
 	unsigned bits[CG_MAX_DIRS]; /* CG_ bits the group in dirs[] limits */
 	bool scope;                /* v2 scope made by the systemd manager */
-	char leaf[PATH_MAX];       /* v2: where the supervisor had to step aside to, */
-	unsigned leaf_bits;        /* and what was switched on above it; undone last */
+	unsigned leaf_bits;        /* what was switched on above the leaf */
 	char why[512];             /* why a controller is not usable, for people */
 	char fix[512];
+	/* Last what is large and often not touched: each page costs. */
+	char leaf[PATH_MAX];       /* v2: where the supervisor had to step aside to;
+				      undone last */
+	char dirs[CG_MAX_DIRS][PATH_MAX]; /* absolute paths, to remove */
+	char groups[CG_MAX_DIRS][PATH_MAX]; /* the same as /proc/PID/cgroup says it */
 };
 
 struct cgroup_usage {

@@ -140,9 +140,10 @@ void child_take_ids(const struct launch *l)
 	if (r < 0)
 		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "taking the mapped id");
 	/* Root's change of id made our own /proc files unwritable, and we have
-	 * maps to write.  Nobody is in here yet who could look at us, and for
-	 * everybody outside but root the user namespace is in the way; init and
-	 * the command start with memory of their own. */
+	 * maps to write.  Nobody is in here yet who could look at us; and the memory
+	 * is a copy (spawn_may_share()), so that what the id's owner may write below
+	 * our /proc concerns nobody else.  Init and the command start with their
+	 * own. */
 	if (s->as_root && (r = SYS5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0)
 		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "own /proc files");
 }

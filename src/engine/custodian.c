@@ -48,8 +48,8 @@ static int custodian_main(void *arg)
 	const struct custodian *c = arg;
 	sigset_t notice;
 
-	/* Out of the caller's process group: what kills the group must not kill
-	 * the one that cleans up. */
+	/* Out of the caller's process group and session: what kills either must not
+	 * kill the one that cleans up. */
 	setsid();
 	sigemptyset(&notice);
 	sigaddset(&notice, NOTICE);
@@ -66,7 +66,8 @@ static int custodian_main(void *arg)
 
 int custodian_start(struct custodian *c)
 {
-	struct clone_args args = { .flags = CLONE_VM | CLONE_FILES, .exit_signal = SIGCHLD };
+	struct clone_args args = { .flags = CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_SIGHAND,
+				   .exit_signal = SIGCHLD };
 
 	c->parent = getpid();
 	/* CLONE_FILES: nothing to copy now, and in the end the descriptors that
@@ -86,11 +87,15 @@ void custodian_dismiss(struct custodian *c)
 		c->dismissed = kill(c->pid, SIGKILL) == 0;
 }
 
-void custodian_reap(struct custodian *c)
+bool custodian_reap(struct custodian *c)
 {
+	pid_t got = c->pid;
+
 	custodian_dismiss(c);
 	if (c->pid > 0 && c->dismissed)
-		while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		while ((got = waitpid(c->pid, NULL, 0)) < 0 && errno == EINTR)
 			;
+	bool gone = c->pid <= 0 || (c->dismissed && got == c->pid);
 	c->pid = -1;
+	return gone;
 }

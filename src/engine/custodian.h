@@ -37,6 +37,7 @@ int custodian_start(struct custodian *c);
 /* The supervisor cleaned up itself: ends it.  It dies while we go on; reaped when
  * there is nothing else left to do. */
 void custodian_dismiss(struct custodian *c);
-void custodian_reap(struct custodian *c);
+/* False: it may still be there. */
+bool custodian_reap(struct custodian *c);
 
 #endif

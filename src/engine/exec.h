@@ -17,7 +17,7 @@ char **exec_script_argv(char **argv);
  * only when none could be: the errno to tell. */
 int exec_candidates(char *const *paths, char **argv, char **env, char **script);
 
-/* The caller's ignored signals are not the command's. */
+/* The caller's ignored and blocked signals are not the command's. */
 void exec_default_signals(void);
 
 /* Ends for certain, even where a filter refuses the call for it. */

@@ -48,20 +48,19 @@ void plan_system(struct planner *pl)
  * real ones name people and other machines.
  */
 static const char *const etc_shared[] = {
-	"ld.so.cache", "alternatives", "ssl/certs", "ssl/openssl.cnf", "pki",
-	"crypto-policies", "localtime", "os-release", "services", "protocols",
-	"fonts", "java-11-openjdk", "java-17-openjdk",
-	"java-21-openjdk",
+	"/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs",
+	"/etc/ssl/openssl.cnf", "/etc/pki", "/etc/crypto-policies", "/etc/localtime",
+	"/etc/os-release", "/etc/services", "/etc/protocols", "/etc/fonts",
+	"/etc/java-11-openjdk", "/etc/java-17-openjdk", "/etc/java-21-openjdk",
 };
 /* Only of use with a network. */
-static const char *const etc_network[] = { "resolv.conf", "gai.conf" };
+static const char *const etc_network[] = { "/etc/resolv.conf", "/etc/gai.conf" };
 
-static void etc_one(struct planner *pl, const char *name)
+static void etc_one(struct planner *pl, const char *path)
 {
-	big_buffer char path[PATH_MAX], target[PATH_MAX];
+	big_buffer char target[PATH_MAX];
 	struct stat st;
 
-	snprintf(path, sizeof path, "/etc/%s", name);
 	if (lstat(path, &st) < 0)
 		return;
 	if (!S_ISLNK(st.st_mode)) {
@@ -120,8 +119,8 @@ void plan_etc(struct planner *pl)
 			etc_one(pl, etc_network[i]);
 }
 
-static const char *const devices[] = { "null", "zero", "full", "random",
-				       "urandom" };
+static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full",
+				       "/dev/random", "/dev/urandom" };
 
 void plan_dev(struct planner *pl)
 {
@@ -134,13 +133,10 @@ void plan_dev(struct planner *pl)
 		{ "/dev/stderr", "/proc/self/fd/2" },
 		{ "/dev/ptmx", "pts/ptmx" },
 	};
-	char path[32];
 
 	plan_add(pl, OP_DIR, "/dev", 0);
-	for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
-		snprintf(path, sizeof path, "/dev/%s", devices[i]);
-		plan_bind(pl, path, path, OPF_DEVICE | OPF_NOEXEC);
-	}
+	for (size_t i = 0; i < ARRAY_LEN(devices); i++)
+		plan_bind(pl, devices[i], devices[i], OPF_DEVICE | OPF_NOEXEC);
 	/* /dev/tty means "my controlling terminal": it exists only when the
 	 * command has one that is brig's own. */
 	if (pl->p->spec->pty) {

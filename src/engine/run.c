@@ -163,6 +163,9 @@ static int start_custodian(struct run *r, struct brig_error *err)
 	r->cust.rooms = &r->l.rooms;
 	r->cust.room = ROOM_CUSTODIAN;
 	int e = custodian_start(&r->cust);
+	/* a filter around us that hides clone3 hides it from the sandbox, too */
+	if (e == -ENOSYS || e == -EPERM)
+		return diagnose_userns(-e, err);
 	return e < 0 ? err_set(err, BRIG_E_NO_MEMORY, -e, "custodian",
 			       "the process that cleans up after us") : 0;
 }
@@ -187,7 +190,8 @@ static int start(struct run *r, struct brig_error *err)
 	int pidfd = -1;
 	struct clone_args args = {
 		.flags = l->plan->clone_flags | CLONE_PIDFD |
-			 (spawn_may_share(l->spec->limits.memory) ? CLONE_VM : 0),
+			 (spawn_may_share(l->spec->as_root, l->spec->limits.memory) ?
+				  CLONE_VM : 0),
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,
 	};
@@ -304,22 +308,25 @@ static int prepare(struct run *r, const struct plan *plan, struct brig_error *er
 	return make_channels(r, err);
 }
 
-/* Reaps pid 1 (and by it everything inside) and takes its usage. */
-static void reap(struct run *r)
+/* Reaps pid 1 (and by it everything inside) and takes its usage.  False: it could
+ * not be waited for. */
+static bool reap(struct run *r)
 {
 	struct rusage ru = { 0 };
+	pid_t got;
 	int st;
 
 	if (r->init <= 0)
-		return;
+		return true;
 	if (!r->init_gone)
 		run_kill(r);
-	while (wait4(r->init, &st, 0, &ru) < 0 && errno == EINTR)
+	while ((got = wait4(r->init, &st, 0, &ru)) < 0 && errno == EINTR)
 		;
 	r->res->cpu_ms = (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1e3 +
 			 (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e3;
 	if (!r->res->max_rss_kb) /* the group's own peak is the better number */
 		r->res->max_rss_kb = (uint64_t)ru.ru_maxrss;
+	return got == r->init;
 }
 
 /* The end of what outlives a run, and of the one who would have had to end it. */
@@ -349,11 +356,12 @@ void run_settle(struct run *r)
 		remove_groups(r);
 }
 
-static void finish(struct run *r)
+/* False: somebody who uses our memory may still be there. */
+static bool finish(struct run *r)
 {
 	struct brig_result *res = r->res;
 
-	reap(r);
+	bool gone = reap(r);
 	r->t_end = now_ns();
 	if (r->egress)
 		egress_end(r->egress, res);
@@ -364,11 +372,13 @@ static void finish(struct run *r)
 	if (r->released)
 		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
 	remove_groups(r);
-	custodian_reap(&r->cust);
-	spawn_rooms_free(&r->l.rooms); /* nobody is left who lived there */
-	launch_copy_free(&r->child);
+	gone = custodian_reap(&r->cust) && gone;
+	if (gone) {
+		spawn_rooms_free(&r->l.rooms);
+		launch_copy_free(&r->child);
+		free(r->l.script_argv);
+	}
 	root_release(&r->l.root);
-	free(r->l.script_argv);
 	int *fds[] = { &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.status_read,
 		       &r->l.status_write, &r->l.death_read, &r->l.death_write,
 		       &r->l.stdio[1], &r->l.stdio[2], &r->init_pidfd,
@@ -377,6 +387,7 @@ static void finish(struct run *r)
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_close(fds[i]);
 	signals_restore(&r->sig);
+	return gone;
 }
 
 void engine_run(const struct plan *plan, struct brig_result *res)
@@ -407,6 +418,6 @@ void engine_run(const struct plan *plan, struct brig_result *res)
 		res->name = strdup(plan->spec->name);
 	if (prepare(r, plan, &res->error) == 0 && start(r, &res->error) == 0)
 		supervise(r);
-	finish(r);
-	free(r);
+	if (finish(r))
+		free(r);
 }

@@ -14,7 +14,6 @@
 /* One run as the supervisor sees it. */
 struct run {
 	struct launch l, child; /* ours, and what the builder and the job have */
-	struct cgroup cg;
 	bool late_limits; /* version 1: groups are made while the child builds */
 	struct custodian cust;
 	struct brig_result *res;
@@ -37,6 +36,7 @@ struct run {
 	bool settled;    /* run_settle() was here */
 	bool ending;     /* init was asked to end everything */
 	uint64_t t_ending;
+	struct cgroup cg; /* large: last */
 };
 
 /* run.c: judges what the command left in the workspace; once, when everything

@@ -10,15 +10,27 @@
 #include <unistd.h>
 
 #include "base/raw.h"
+#include "engine/diagnose.h"
 
 enum {
 	ROOM = 256 * 1024, /* pages that are never touched cost nothing */
+	FIRST = 4,
 	BLOCK = 256,       /* holds musl's struct pthread, with room to spare */
 };
+
+/* For the first who asks: to take memory from the kernel and to give it back costs
+ * more than all that is done with it. */
+static _Alignas(64) char first[FIRST * ROOM];
+static bool taken;
 
 int spawn_rooms_make(struct spawn_rooms *r, unsigned n)
 {
 	size_t size = (size_t)n * ROOM;
+
+	if (n <= FIRST && !__atomic_exchange_n(&taken, true, __ATOMIC_ACQUIRE)) {
+		*r = (struct spawn_rooms){ first, size };
+		return 0;
+	}
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
 
@@ -30,14 +42,17 @@ int spawn_rooms_make(struct spawn_rooms *r, unsigned n)
 
 void spawn_rooms_free(struct spawn_rooms *r)
 {
-	if (r->at)
+	if (r->at == first)
+		__atomic_store_n(&taken, false, __ATOMIC_RELEASE);
+	else if (r->at)
 		munmap(r->at, r->size);
 	*r = (struct spawn_rooms){ 0 };
 }
 
-bool spawn_may_share(unsigned long long memory_limit)
+bool spawn_may_share(bool as_root, unsigned long long memory_limit)
 {
-	return SPAWN_OWN_ERRNO && (!memory_limit || memory_limit >= SPAWN_SHARE_MEMORY);
+	return SPAWN_OWN_ERRNO && !as_root && kernel_at_least(5, 16) &&
+	       (!memory_limit || memory_limit >= SPAWN_SHARE_MEMORY);
 }
 
 #if SPAWN_OWN_ERRNO
@@ -89,7 +104,9 @@ pid_t spawn(struct clone_args *args, const struct spawn_rooms *r, unsigned i,
 	args->stack = (uintptr_t)room;
 	args->stack_size = ROOM - BLOCK;
 	args->tls = own_block(room);
-	args->flags |= CLONE_SETTLS;
+	/* a handler of the caller's would run on the caller's memory, and in there */
+	args->flags |= CLONE_SETTLS |
+		       (args->flags & CLONE_SIGHAND ? 0 : CLONE_CLEAR_SIGHAND);
 	return (pid_t)clone3_call(args, entry, arg);
 }
 

@@ -7,7 +7,8 @@
  *
  * What such a process must not do: allocate, use stdio, or write to what the
  * supervisor reads (it is given a copy of what it changes).  It has a stack of its
- * own, and an errno of its own where that can be arranged: see SPAWN_OWN_ERRNO.
+ * own, no signal handler of the caller's, and an errno of its own where that can be
+ * arranged: see SPAWN_OWN_ERRNO.
  */
 #ifndef ENGINE_SPAWN_H
 #define ENGINE_SPAWN_H
@@ -41,8 +42,14 @@ struct spawn_rooms {
 int spawn_rooms_make(struct spawn_rooms *r, unsigned n);
 void spawn_rooms_free(struct spawn_rooms *r);
 
-/* True when a process in a group with this limit (0: none) may share our memory. */
-bool spawn_may_share(unsigned long long memory_limit);
+/*
+ * True when a process in a group with this limit (0: none) may share our memory
+ * while it confines itself.  Never as root: the process takes an ordinary user's id,
+ * and some of what that user may then write below its /proc (oom_score_adj, for one)
+ * is a matter of the memory, and so of everybody who shares it.  And not before
+ * Linux 5.16, where a signal that dumps core kills all of them.
+ */
+bool spawn_may_share(bool as_root, unsigned long long memory_limit);
 
 /*
  * clone3() with a function to run, in room number i; with CLONE_VM in args->flags

@@ -292,14 +292,13 @@ static int read_one(struct config *c, const char *path, enum layer_rank rank,
 int config_read(struct config *c, const char *path, enum layer_rank rank,
 		const char *layer, bool required, struct brig_error *err)
 {
+	struct stat st;
+
+	/* a link that leads nowhere is no missing file: somebody put it there */
+	if (!required && lstat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
 	struct brig_error why = { 0 };
 	int r = read_one(c, path, rank, layer, NULL, &why);
-
-	struct stat st;
-	/* a link that leads nowhere is no missing file: somebody put it there */
-	if (!required && (r == -ENOENT || r == -ENOTDIR) && why.errnum &&
-	    lstat(path, &st) < 0)
-		return 0;
 	if (r < 0 && why.code == BRIG_E_OK)
 		why = c->first;
 	if (r < 0 && err)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -232,17 +233,80 @@ bool credentials_below(const char *rel)
 	return false;
 }
 
+/* The names of a directory, as far as a bit for each one's hash tells. */
+struct names {
+	bool listed; /* else it may have any */
+	uint64_t bits[16];
+};
+
 /* One call's state. */
 struct sweep {
 	const struct credentials_shown *shown;
 	size_t n;
 	char ***masks;
-	int home;      /* O_PATH descriptor */
+	int home;      /* its descriptor */
+	struct names in_home;
 	char *dir;     /* directory of the current group, relative to HOME */
 	size_t dirlen;
 	int fd;        /* and its descriptor; -1: absent */
+	struct names in_dir;
 	char real[PATH_MAX]; /* and its canonical path */
 };
+
+static unsigned hash_name(const char *name, size_t len)
+{
+	unsigned h = 2166136261u; /* FNV-1a */
+
+	/* some file systems take no notice of case */
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ ((unsigned char)name[i] | 0x20)) * 16777619u;
+	return (h ^ h >> 10) % 1024;
+}
+
+/* Most homes are small and hold few of a hundred places: one look at the list of
+ * names saves asking for each of them. */
+static void list_names(struct names *v, int fd)
+{
+	_Alignas(struct dirent64) big_buffer char buf[6144];
+	long n = syscall(SYS_getdents64, fd, buf, sizeof buf), at = 0;
+
+	*v = (struct names){ 0 };
+	if (n <= 0)
+		return;
+	while (at < n) {
+		const struct dirent64 *d = (const void *)(buf + at);
+		unsigned h = hash_name(d->d_name, strlen(d->d_name));
+		/* folding of more than ASCII is the file system's affair */
+		for (const char *p = d->d_name; *p && d->d_name[0] == '.'; p++)
+			if ((unsigned char)*p >= 0x80)
+				return;
+		v->bits[h / 64] |= 1ull << h % 64;
+		at += d->d_reclen;
+	}
+	/* a large one is not read to its end: then each place is asked for */
+	v->listed = syscall(SYS_getdents64, fd, buf, sizeof buf) == 0;
+}
+
+/* The first component of a path. */
+static bool may_have(const struct names *v, const char *path)
+{
+	unsigned h = hash_name(path, strcspn(path, "/"));
+
+	return !v->listed || (v->bits[h / 64] >> h % 64 & 1);
+}
+
+/* For reading, to list it, or else for looking names up. */
+static int open_listed(int at, const char *name, uint64_t resolve, struct names *v)
+{
+	int fd = sys_openat2(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC, resolve);
+
+	v->listed = false;
+	if (fd >= 0)
+		list_names(v, fd);
+	else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+		fd = sys_openat2(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC, resolve);
+	return fd;
+}
 
 static int add_mask(struct sweep *s, const char *path)
 {
@@ -331,32 +395,40 @@ static int mask_images(struct sweep *s, const char *real)
 	return r;
 }
 
-/* Opens the directory a location is in, unless it is open already. */
-static void enter_group(struct sweep *s, const char *path, size_t len,
+bool credentials_absent(int e)
+{
+	return e == ENOENT || e == ENOTDIR || e == ELOOP || e == EACCES;
+}
+
+/* Opens the directory a location is in, unless it is open already.  -errno. */
+static int enter_group(struct sweep *s, const char *path, size_t len,
 			const char *home)
 {
 	if (s->dir && s->dirlen == len && strncmp(s->dir, path, len) == 0)
-		return;
+		return 0;
 	free(s->dir);
 	fd_close(&s->fd);
 	s->dir = strndup(path, len);
 	s->dirlen = len;
 	if (!s->dir)
-		return;
+		return -ENOMEM;
 	const char *name = len ? s->dir : ".";
-	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-	s->fd = sys_openat2(s->home, name, (uint64_t)flags, RESOLVE_NO_SYMLINKS);
+	s->fd = open_listed(s->home, name, RESOLVE_NO_SYMLINKS, &s->in_dir);
 	if (s->fd >= 0) {
 		snprintf(s->real, sizeof s->real, "%s%s%s", home, len ? "/" : "",
 			 s->dir);
-		return;
+		return 0;
 	}
 	if (errno == ENOENT || errno == ENOTDIR)
-		return;
+		return 0;
 	/* a link on the way: ask the kernel where it leads */
-	s->fd = openat(s->home, name, flags);
-	if (s->fd >= 0 && fd_real_path(s->fd, s->real, sizeof s->real) < 0)
+	s->fd = openat(s->home, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (s->fd < 0)
+		return credentials_absent(errno) ? 0 : -errno;
+	int r = fd_real_path(s->fd, s->real, sizeof s->real);
+	if (r < 0)
 		fd_close(&s->fd);
+	return r == -ENOENT ? 0 : r;
 }
 
 static int mask_location(struct sweep *s, const char *path, const char *home)
@@ -366,21 +438,26 @@ static int mask_location(struct sweep *s, const char *path, const char *home)
 	big_buffer char real[PATH_MAX];
 	char c;
 
-	enter_group(s, path, slash ? (size_t)(slash - path) : 0, home);
-	if (!s->dir)
-		return -ENOMEM;
-	if (s->fd < 0)
+	if (!may_have(&s->in_home, path))
+		return 0;
+	int r = enter_group(s, path, slash ? (size_t)(slash - path) : 0, home);
+	if (r < 0)
+		return r;
+	if (s->fd < 0 || !may_have(&s->in_dir, name))
 		return 0;
 	if (readlinkat(s->fd, name, &c, 1) < 0) {
-		if (errno != EINVAL) /* absent; EINVAL: there, and no link */
-			return 0;
+		if (errno != EINVAL) /* that: there, and no link */
+			return credentials_absent(errno) ? 0 : -errno;
 		int n = snprintf(real, sizeof real, "%s/%s", s->real, name);
 		return n < PATH_MAX ? mask_images(s, real) : 0;
 	}
 	/* The link itself shows nothing; a mask goes on what it leads to. */
 	cleanup_close int fd = openat(s->fd, name, O_PATH | O_CLOEXEC);
-	if (fd < 0 || fd_real_path(fd, real, sizeof real) < 0)
-		return 0;
+	if (fd < 0)
+		return credentials_absent(errno) ? 0 : -errno;
+	r = fd_real_path(fd, real, sizeof real);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
 	return mask_images(s, real);
 }
 
@@ -406,9 +483,9 @@ int credentials_masks(const char *home, const struct credentials_shown *shown,
 	s.dir = NULL;
 	s.dirlen = 0;
 	s.fd = -1;
-	s.home = openat(AT_FDCWD, home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	s.home = open_listed(AT_FDCWD, home, 0, &s.in_home);
 	if (s.home < 0)
-		return 0;
+		return credentials_absent(errno) ? 0 : -errno;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(locations); i++)
 		r = mask_location(&s, locations[i].path, home);

@@ -41,4 +41,8 @@ bool credentials_below(const char *rel);
  * NULL after the last.  For documentation and tests. */
 const char *credentials_location(size_t i, const char **why);
 
+/* An errno that settles it: a file that is not there needs no mask, and what we may
+ * not look up the command may not either.  After any other nothing is run. */
+bool credentials_absent(int e);
+
 #endif

@@ -31,7 +31,11 @@ void request_label(const struct brig_spec *rq, enum opt o, size_t n, char *out,
 	char where[280];
 
 	if (!at || at->rank == RANK_RUN || at->rank == RANK_BUILTIN) {
-		snprintf(out, cap, "--%s", d->name ? d->name : d->key);
+		const char *name = d->name ? d->name : d->key;
+		size_t len = strnlen(name, cap - 3);
+		memcpy(out, "--", 2); /* not printed: once per bind */
+		memcpy(out + 2, name, len);
+		out[len + 2] = '\0';
 		return;
 	}
 	origin_text(at, where, sizeof where);

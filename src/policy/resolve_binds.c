@@ -25,25 +25,28 @@ static const char *const system_trees[] = {
 	"/boot", "/var", "/run",
 };
 
-/* Fills identity fields of b from its descriptor.  -ENOENT when deleted. */
-int bind_identify(struct spec_bind *b)
+int bind_identify(struct spec_bind *b, const char *real)
 {
 	struct stat st;
-	big_buffer char path[PATH_MAX];
 
 	if (fstat(b->fd, &st) < 0)
 		return -errno;
 	if (st.st_nlink == 0)
 		return -ENOENT;
-	int r = fd_real_path(b->fd, path, sizeof path);
-	if (r < 0)
-		return r;
+	if (!real) {
+		big_buffer char path[PATH_MAX];
+		int r = fd_real_path(b->fd, path, sizeof path);
+		if (r < 0)
+			return r;
+		b->src = strdup(path);
+	} else {
+		b->src = strdup(real);
+	}
 	b->dev = st.st_dev;
 	b->ino = st.st_ino;
 	b->is_dir = S_ISDIR(st.st_mode);
 	b->owner_uid = st.st_uid;
 	b->owner_gid = st.st_gid;
-	b->src = strdup(path);
 	return b->src ? 0 : -ENOMEM;
 }
 
@@ -100,7 +103,7 @@ static struct spec_bind *next_bind(struct spec *s)
 	return b;
 }
 
-int bind_add(struct spec *s, int fd, const char *dst)
+int bind_add(struct spec *s, int fd, const char *real, const char *dst)
 {
 	struct spec_bind *b = next_bind(s);
 
@@ -111,7 +114,7 @@ int bind_add(struct spec *s, int fd, const char *dst)
 	b->fd = fd;
 	b->dst = strdup(dst);
 	s->n_binds++; /* from here on spec_free() owns it */
-	return b->dst ? bind_identify(b) : -ENOMEM;
+	return b->dst ? bind_identify(b, real) : -ENOMEM;
 }
 
 /* opt is what the bind was written under, for messages. */
@@ -131,16 +134,17 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 		err_fix(err, "write SRC or SRC:DST");
 		return -EINVAL;
 	}
-	b->fd = openat(AT_FDCWD, src, O_PATH | O_CLOEXEC);
+	big_buffer char real[PATH_MAX];
+	b->fd = fd_open_real(AT_FDCWD, src, real, sizeof real);
 	if (b->fd < 0) {
-		int e = errno;
+		int e = -b->fd;
 		err_set(err, BRIG_E_BAD_MOUNT, e, "policy", "%s %.200s", opt, src);
 		err_fix(err, "create it first, or leave the option out; a missing "
 			     "source is never skipped");
 		return -e;
 	}
 	s->n_binds++; /* from here on spec_free() owns it */
-	int r = bind_identify(b);
+	int r = bind_identify(b, real);
 	if (r < 0) {
 		err_set(err, BRIG_E_BAD_MOUNT, -r, "policy", "%s %.200s", opt, src);
 		err_fix(err, "give a path that exists");

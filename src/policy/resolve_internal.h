@@ -7,9 +7,9 @@
 #include "engine/spec.h"
 #include "policy/request.h"
 
-/* Fills the identity fields of a bind from its descriptor; -ENOENT when it was
- * deleted. */
-int bind_identify(struct spec_bind *b);
+/* Fills the identity fields of a bind from its descriptor, whose canonical path is
+ * given if it is known; -ENOENT when it was deleted. */
+int bind_identify(struct spec_bind *b, const char *real);
 
 /* The path is, contains or lies in a tree that brig makes itself (/proc, /dev,
  * /sys), or one that comes from the host read-only. */
@@ -22,8 +22,8 @@ int check_locked_path(const struct brig_spec *rq, enum opt o, const char *real,
 		      struct brig_error *err);
 
 /* One more bind, with its identity taken from the descriptor, which is taken
- * over; dst is copied.  -errno. */
-int bind_add(struct spec *s, int fd, const char *dst);
+ * over; real is its canonical path, dst is copied.  -errno. */
+int bind_add(struct spec *s, int fd, const char *real, const char *dst);
 
 /* The caller's tools, by the toolchain presets, and masks over his credentials
  * in everything that is shown. */

@@ -91,7 +91,7 @@ static int open_workspace(const char *given, struct spec *s,
 	if (st.st_nlink == 0)
 		return bad_workspace(err, ENOENT, path, "was deleted",
 				     "change to a directory that exists");
-	int r = bind_identify(w);
+	int r = bind_identify(w, NULL);
 	if (r < 0)
 		return bad_workspace(err, -r, path, "", "give an existing directory");
 	if (faccessat(w->fd, ".", R_OK | X_OK, AT_EACCESS) < 0)

@@ -54,7 +54,7 @@ static int show(struct spec *s, const struct toolchain_mount *m,
 
 	if (fd < 0 && m->optional && errno == ENOENT)
 		return 0;
-	int r = fd < 0 ? -errno : bind_add(s, fd, m->dst);
+	int r = fd < 0 ? -errno : bind_add(s, fd, m->src, m->dst);
 	if (r == 0) {
 		s->binds[s->n_binds - 1].tool = true;
 		return 0;
@@ -99,11 +99,31 @@ static int show_tools(const struct brig_spec *rq, struct spec *s, const char *ho
 	return r;
 }
 
+static int mask_credentials(struct spec *s, const char *home, struct brig_error *err)
+{
+	big_buffer char real[PATH_MAX];
+	size_t n;
+	int r = 0;
+
+	if (!realpath(home, real)) {
+		r = credentials_absent(errno) ? 0 : -errno;
+	} else {
+		cleanup_free struct credentials_shown *shown = shown_trees(s, &n);
+		r = shown ? credentials_masks(real, shown, n, &s->key_masks) : -ENOMEM;
+	}
+	if (r < 0 && r != -ENOMEM) {
+		cleanup_free char *text = str_printable(home);
+		err_set(err, BRIG_E_SETUP_FAILED, -r, "policy",
+			"looking for credentials to hide in %.200s", text ? text : "HOME");
+		err_fix(err, "see that HOME can be read, or set it to a directory that can");
+	}
+	return r;
+}
+
 int resolve_tools(const struct brig_spec *rq, struct spec *s,
 		  struct brig_error *err)
 {
 	cleanup_free char *home = caller_home();
-	big_buffer char real[PATH_MAX];
 	bool failed;
 	unsigned presets = presets_of(rq, &failed);
 	int r = failed ? -ENOMEM : 0;
@@ -116,12 +136,8 @@ int resolve_tools(const struct brig_spec *rq, struct spec *s,
 		presets = 0;
 	if (r == 0 && presets)
 		r = show_tools(rq, s, home, presets, err);
-	if (r == 0 && home && s->backend != BACKEND_NONE && s->backend != BACKEND_WRAPPER &&
-	    realpath(home, real)) {
-		size_t n;
-		cleanup_free struct credentials_shown *shown = shown_trees(s, &n);
-		r = shown ? credentials_masks(real, shown, n, &s->key_masks) : -ENOMEM;
-	}
+	if (r == 0 && home && s->backend != BACKEND_NONE && s->backend != BACKEND_WRAPPER)
+		r = mask_credentials(s, home, err);
 	return r == -ENOMEM && (!err || err->code == BRIG_E_OK) ?
 		       err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "toolchains") : r;
 }

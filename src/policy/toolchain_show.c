@@ -104,11 +104,10 @@ static const char *real_home(struct finder *f)
 
 bool place_open(struct finder *f, int dirfd, const char *path, struct place *p)
 {
-	p->fd = openat(dirfd, path, O_PATH | O_CLOEXEC);
+	p->fd = fd_open_real(dirfd, path, p->real, sizeof p->real);
 	if (p->fd < 0)
 		return false;
-	if (fstat(p->fd, &p->st) < 0 ||
-	    fd_real_path(p->fd, p->real, sizeof p->real) < 0) {
+	if (fstat(p->fd, &p->st) < 0) {
 		fd_close(&p->fd);
 		return false;
 	}

@@ -399,9 +399,12 @@ int scan_from(struct scan *s, struct place *w, bool globbed)
 
 int scan_pattern(struct scan *s, struct place *w, const char *pattern)
 {
+	size_t n = strnlen(pattern, sizeof w->rest - 1);
+
 	s->links = 0;
 	w->cur[0] = '\0';
-	snprintf(w->rest, sizeof w->rest, "%s", pattern);
+	memcpy(w->rest, pattern, n);
+	w->rest[n] = '\0';
 	return scan_from(s, w, false);
 }
 

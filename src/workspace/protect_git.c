@@ -312,13 +312,11 @@ static int scan_config(struct scan *s, struct place *w, const char *path, int de
 	return r;
 }
 
-/* The repository of the workspace itself: where its config and indexes lead. */
-int scan_repository(struct scan *s, struct place *w)
+/* Not part of its caller, whose frame every run would pay for. */
+__attribute__((noinline)) static int scan_gitdir(struct scan *s, struct place *w)
 {
 	big_buffer char git[PATH_MAX];
 
-	if (!gitdir_of(s, w, ""))
-		return 0;
 	memcpy(git, w->cur, strlen(w->cur) + 1);
 	static const char *const configs[] = { "config", "config.worktree" };
 	for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
@@ -341,4 +339,10 @@ int scan_repository(struct scan *s, struct place *w)
 		r = close_whole(s, git);
 	s->work = NULL;
 	return r;
+}
+
+/* The repository of the workspace itself: where its config and indexes lead. */
+int scan_repository(struct scan *s, struct place *w)
+{
+	return gitdir_of(s, w, "") ? scan_gitdir(s, w) : 0;
 }

@@ -167,3 +167,44 @@ def test_a_stuck_terminal_does_not_hold_the_deadline(who, command):
         source.wait()
         os.close(rd)
         os.close(wr)
+
+
+def descendants(pid):
+    out = []
+    for task in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/children" % (pid, task)) as f:
+            for child in f.read().split():
+                out += [int(child), *descendants(int(child))]
+    return out
+
+
+def test_the_id_owner_cannot_reach_roots_supervisor(who):
+    """Some files below /proc count for everybody who shares a process's memory."""
+    need("strace")
+    if not who.is_root:
+        pytest.skip("an ordinary user's supervisor is the user's own")
+    # the second message is the release: everything is confined and waits
+    p = who.popen(["strace", "-qq", "-o", "/dev/null", "-e", "trace=sendto", "-e",
+                    "inject=sendto:delay_enter=2500000:when=2", BRIG, "run", "--workspace", who.ws, "--",
+                    "/bin/true"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    written = []
+    try:
+        assert wait_until(lambda: len(descendants(p.pid)) >= 4, 10), descendants(p.pid)
+        time.sleep(0.5)
+        brig, *inside = descendants(p.pid)
+        for pid in inside:
+            uid = os.stat("/proc/%d" % pid).st_uid
+            if uid == 0:
+                continue
+            attempt = "import os; os.setresuid(%d, %d, %d); open('/proc/%d/oom_score_adj', 'w').write('900')" % (
+                uid, uid, uid, pid)
+            if subprocess.run(["/usr/bin/python3", "-c", attempt], stderr=subprocess.DEVNULL).returncode == 0:
+                written.append(pid)
+        with open("/proc/%d/oom_score_adj" % brig) as f:
+            assert f.read() == "0\n", written
+        out, err = p.communicate(timeout=20)
+    finally:
+        p.kill()
+        p.wait()
+    assert written, "nothing was tried"
+    assert p.returncode == 0, err

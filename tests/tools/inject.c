@@ -221,18 +221,27 @@ static void on_syscall(struct proc *p)
 	}
 }
 
+/* The flags of a clone: the first argument, or the first word behind it. */
+static uint64_t clone_flags(const struct proc *parent)
+{
+	if (parent->nr == SYS_clone)
+		return parent->arg0;
+	return parent->nr == SYS_clone3 ?
+		       (uint64_t)ptrace(PTRACE_PEEKDATA, parent->pid, parent->arg0, NULL) : 0;
+}
+
 /* What a new process is for shows in who made it, and how. */
 static enum role role_of(const struct proc *parent)
 {
-	uint64_t flags = parent->nr == SYS_clone ? parent->arg0 : 0;
+	uint64_t flags = clone_flags(parent);
 
 	if (parent->role == SUPERVISOR) {
-		/* the one program that it executes, by posix_spawn() */
-		if (flags & CLONE_VFORK || (parent->nr == SYS_clone3 && job_pid))
-			return EGRESS;
-		if (parent->nr == SYS_clone3)
+		if (flags & CLONE_NEWPID)
 			return BUILDER;
-		return flags & CLONE_NEWUSER ? IDHOLDER : CUSTODIAN;
+		if (flags & CLONE_NEWUSER)
+			return IDHOLDER;
+		/* else the one program that it executes, by posix_spawn() */
+		return flags & CLONE_FILES ? CUSTODIAN : EGRESS;
 	}
 	if (parent->role == BUILDER)
 		return (flags & CLONE_FILES) && !early_job ? NETMAKER : JOB;

@@ -5,10 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -160,6 +162,35 @@ static void test_home_and_above(void **state)
 		  "@", "/b", NULL);
 }
 
+/* More names than are read at once: nothing is forgotten for that. */
+static void test_large_home(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "i=0; while [ $i -lt 400 ]; do : >home/a-rather-long-file-name-$i; "
+	      ": >home/.config/another-long-file-name-$i; i=$((i + 1)); done");
+	masks_are(f, "@/home/.aws @/home/.config/gcloud @/home/.config/gh "
+		     "@/home/.docker/config.json @/home/.netrc @/home/.ssh",
+		  "@/home", NULL, NULL);
+}
+
+/* What cannot be looked at is not taken for absent. */
+static void test_no_descriptors(void **state)
+{
+	struct fixture *f = *state;
+	const struct credentials_shown shown = { f->home, f->home };
+	struct rlimit old, none;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = old;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	int r = credentials_masks(f->home, &shown, 1, &f->masks);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(r, -EMFILE);
+	assert_null(f->masks);
+}
+
 static void test_inside_home(void **state)
 {
 	struct fixture *f = *state;
@@ -213,6 +244,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table), T(test_far_away), T(test_home_and_above),
+		T(test_large_home), T(test_no_descriptors),
 		T(test_inside_home), T(test_explicit_choice), T(test_links),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,6 +95,24 @@ expect 0 'uid 1000, alone in a delegated group' sh -c "echo 0 >$cg/mine/cgroup.p
 says "$all"
 none_left
 
+# A limit that not even the arguments fit in: the command is killed, and not brig
+# with it, whose memory the command's process borrows under larger limits.
+cat >/tmp/many <<'EOF'
+cd /work-user || exit 1
+a=$(head -c 100000 /dev/zero | tr '\0' x)
+exec brig run --json --memory "$1" -- true "$a" "$a" "$a" "$a" "$a" "$a" "$a" "$a" "$a" "$a" "$a" "$a"
+EOF
+chmod 755 /tmp/many
+in_mine() {
+	sh -c "echo 0 >$cg/mine/cgroup.procs; exec su user -s /bin/sh -c '$*'"
+}
+expect 137 'uid 1000, a limit too small to start in' in_mine sh /tmp/many 1M
+says '"oom":true'
+none_left
+expect 0 'uid 1000, the same with room' in_mine sh /tmp/many 64M
+says '"exit":0'
+none_left
+
 expect 0 'doctor, as uid 1000' as_user brig doctor
 
 # what holds inside, on this kernel
