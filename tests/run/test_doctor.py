@@ -213,6 +213,21 @@ def test_other_namespaces_forbidden(who, kind):
     assert code == 1
 
 
+@pytest.mark.prompt  # it takes the processors from its neighbours
+def test_cause_is_told_on_a_busy_machine_too(user):
+    """The supervisor may look at the command's process when that has already died because
+    there is no network for it: what it says is why, whatever it finds gone."""
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * os.cpu_count())]
+    try:
+        for _ in range(60):
+            code, _out, err = forbidden(user, "run", "--", *user.ran_marker(), sysctl="max_net_namespaces", how=OWN_ID)
+            assert code == 125 and "network namespace" in err and not user.marker.exists(), err
+    finally:
+        for p in busy:
+            p.kill()
+            p.wait()
+
+
 def test_required_layer_without_evidence(who):
     """Landlock away (a kernel without it, here: the limit on its layers) means 125."""
     r = who.brig("run", "--net", "host", "--require", "user,net", "--json", "--", *who.ran_marker())
