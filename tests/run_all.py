@@ -2,17 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every stage of the tests and counts: what `make test` does.
 
-Each stage prints its own output; at the end stands one line for all of them,
-"N passed, N failed, N skipped".  A stage that cannot run here is a skip with
-its reason, never a silent pass.
+The parts of the stages run side by side in lanes (see LANES), each in a process
+of its own; what a part printed is printed whole when it ends.  At the end stands
+one line for all of them, "N passed, N failed, N skipped".  A stage that cannot
+run here is a skip with its reason, never a silent pass; a part that dies is a
+failure.
 """
 import argparse
 import concurrent.futures
+import ctypes
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -37,8 +43,13 @@ class Count:
         print(f"SKIP: {what}: {why}", flush=True)
 
 
+interrupted = []  # signals: no further command is started
+
+
 def run(cmd, quiet=False, **kw):
     """Runs a command from the root; returns (exit code, output)."""
+    if interrupted:
+        raise SystemExit(128 + interrupted[0])
     p = subprocess.run(cmd, cwd=ROOT, text=True, errors="replace",
                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                        stdin=subprocess.DEVNULL, **kw)
@@ -53,15 +64,16 @@ def sources(pattern):
     return [f for f in out if os.path.exists(os.path.join(ROOT, f))]
 
 
-def configure(name, env=None, *options):
-    """A second build directory with other options."""
+def configure(name, env=None, *options, only_tests=False):
+    """A second build directory with other options: all of it, or what its tests need."""
     build = f"build-{name}"
     full = dict(os.environ, **(env or {}))
     if not os.path.exists(os.path.join(ROOT, build, "build.ninja")):
         code, _ = run(["meson", "setup", build, *options], quiet=True, env=full)
         if code:
             return build, code
-    code, _ = run(["ninja", "--quiet", "-C", build], quiet=True, env=full)
+    code, _ = run(["ninja", "--quiet", "-C", build,
+                   *(["meson-test-prereq"] if only_tests else [])], quiet=True, env=full)
     return build, code
 
 
@@ -107,6 +119,8 @@ def clang_tidy(build, files):
         json.dump(list(once.values()), f)
 
     def one(path):
+        if interrupted:
+            return []
         p = subprocess.run(["clang-tidy", "--quiet", "-p", folder, path], cwd=ROOT,
                            text=True, errors="replace", stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -169,18 +183,18 @@ def stage_unit(count, args):
 
 def stage_asan(count, args):
     build, code = configure("asan", None, "-Db_sanitize=address,undefined",
-                            "-Db_lundef=false")
+                            "-Db_lundef=false", only_tests=True)
     if count.check(code == 0, "ASan+UBSan build"):
         meson_tests(count, build, "unit", "asan")
 
 
-def pytest(count, args, folder):
+def pytest(count, args, folder, *more, may_skip_all=False, prefix=(), env=None):
     # No second try for what fails: in tests of containment "sometimes" is a bug.
     env = dict(os.environ, BRIG=os.path.join(ROOT, args.build, "brig"),
                BRIG_BUILD=os.path.join(ROOT, args.build),
-               BRIG_PROBE=os.path.join(ROOT, args.build, "tests", "probe"))
-    code, out = run(["/usr/bin/python3", "-m", "pytest", "-q", "-rsfE", "--tb=short",
-                     "-p", "no:cacheprovider", f"tests/{folder}"], env=env)
+               BRIG_PROBE=os.path.join(ROOT, args.build, "tests", "probe"), **(env or {}))
+    code, out = run([*prefix, "/usr/bin/python3", "-m", "pytest", "-q", "-rsfE", "--tb=short",
+                     "-p", "no:cacheprovider", *more, f"tests/{folder}"], env=env)
     tail = out.strip().splitlines()[-1] if out.strip() else ""
     numbers = {k: int(n) for n, k in re.findall(
         r"(\d+) (passed|failed|skipped|error)", tail)}
@@ -190,22 +204,42 @@ def pytest(count, args, folder):
     for n, why in re.findall(r"^SKIPPED \[(\d+)\] (.*)$", out, re.M):
         count.skipped += int(n)
         count.reasons.append(f"{folder}: {why} ({n})")
-    if code not in (0, 5) and not numbers.get("failed"):
+    if code not in (0, 5) and not bad:
         count.check(False, f"tests/{folder}: pytest exited {code}")
-    if not numbers.get("passed"):
+    if not numbers.get("passed") and not (may_skip_all and numbers.get("skipped")):
         count.check(False, f"tests/{folder}: no test ran")
 
 
-def stage_run(count, args):
-    pytest(count, args, "run")
+def stage_run_host(count, args):
+    """All but what needs a container engine or a quiet machine."""
+    pytest(count, args, "run", "-m", "not engine and not prompt")
+
+
+def stage_run_engines(count, args):
+    """What needs one: it waits for dockerd and gVisor most of the time.  Its mounts are
+    nobody else's, nor are the processes and files of its test user."""
+    prefix = []
+    if os.geteuid() == 0 and shutil.which("unshare"):
+        prefix = ["unshare", "--mount", "--propagation", "private"]
+    pytest(count, args, "run", "-m", "engine", may_skip_all=True, prefix=prefix,
+           env={"BRIG_TEST_ACCOUNT": "brigtest-engine"})
+
+
+def stage_run_prompt(count, args):
+    """What has to happen within fractions of a second."""
+    pytest(count, args, "run", "-m", "prompt and not engine")
+
+
+def stage_egress_most(count, args):
+    pytest(count, args, "egress", "-m", "not prompt")
+
+
+def stage_egress_prompt(count, args):
+    pytest(count, args, "egress", "-m", "prompt")
 
 
 def stage_fault(count, args):
     pytest(count, args, "fault")
-
-
-def stage_egress(count, args):
-    pytest(count, args, "egress")
 
 
 def stage_fuzz(count, args):
@@ -231,41 +265,192 @@ def stage_vm(count, args):
     for name, more in jobs:
         if not os.path.exists(os.path.join(ROOT, more[-1])):
             continue
-        code, out = run(["tests/vm/run-v2.sh", *more], quiet=True)
+        # emulated, beside everything else: it takes half a minute alone
+        code, out = run(["tests/vm/run-v2.sh", "-t", "400", *more], quiet=True)
         if code == 77:
             count.skip(f"vm/{name}", out.strip().splitlines()[-1] if out else "?")
         else:
             count.check(code == 0, f"vm/{name}")
 
 
-STAGES = {"lint": stage_lint, "unit": stage_unit, "asan": stage_asan,
-          "run": stage_run, "egress": stage_egress, "fault": stage_fault, "fuzz": stage_fuzz,
-          "vm": stage_vm}
+# Every part of every stage.
+PARTS = {"lint": stage_lint, "unit": stage_unit, "asan": stage_asan,
+         "run/host": stage_run_host, "run/engines": stage_run_engines,
+         "run/prompt": stage_run_prompt, "egress/most": stage_egress_most,
+         "egress/prompt": stage_egress_prompt, "fault": stage_fault, "fuzz": stage_fuzz,
+         "vm": stage_vm}
+
+# Lanes run side by side, the parts of one lane one after the other.  The first has
+# what computes and has no deadlines of its own: it gets what time the others leave.
+# They have deadlines and mostly wait; there are only two of them.
+IDLE = ["lint", "asan", "fuzz"]
+LANES = [IDLE, ["unit", "run/host", "egress/most"], ["run/engines", "vm"]]
+# Afterwards, alone: what measures time, and what breaks the machine's system calls one
+# by one and looks for what is left on it.
+ALONE = ["run/prompt", "egress/prompt", "fault"]
+
+
+def parts_of(names, error):
+    """Stages and parts, as named with --only, as parts."""
+    chosen = []
+    for name in names.split(","):
+        found = [p for p in PARTS if name in (p, p.split("/")[0])]
+        if not found:
+            error(f"no stage {name}: {', '.join(PARTS)}")
+        chosen += found
+    return chosen
+
+
+class Part:
+    """A part of a stage, running as a process group of its own (and not a session:
+    schedulers that group by session would give an idle one as much as any other)."""
+
+    def __init__(self, name, args, folder, idle, direct):
+        self.name, self.start, self.direct = name, time.time(), direct
+        self.report = os.path.join(folder, name.replace("/", "-") + ".json")
+        self.output = os.path.join(folder, name.replace("/", "-") + ".log")
+        words = [sys.executable, os.path.abspath(__file__), "--build", args.build,
+                 "--fuzz-seconds", str(args.fuzz_seconds), "--part", name,
+                 "--report", self.report, *(["--idle"] if idle else [])]
+        print(f"== {name}", flush=True)
+        with open(self.output, "wb") as f:
+            self.proc = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=None if direct else f,
+                stderr=None if direct else subprocess.STDOUT, process_group=0)
+
+    def result(self, code):
+        """Prints what it printed, and how it ended."""
+        if not self.direct:
+            print(f"== output of {self.name}", flush=True)
+            with open(self.output, "rb") as f:
+                shutil.copyfileobj(f, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        c = Count()
+        try:
+            with open(self.report) as f:
+                c.__dict__.update(json.load(f))
+        except (OSError, ValueError):
+            code = code or "without a report"
+        if code:
+            c.check(False, f"{self.name} ended by itself: exit {code}")
+        print(f"== {self.name}: {c.passed} passed, {c.failed} failed, {c.skipped} skipped"
+              f" in {time.time() - self.start:.0f} s", flush=True)
+        return c
+
+    def kill(self):
+        try:
+            os.killpg(self.proc.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def part_interrupted(number, _):
+    """Passed on to the commands, once: pytest then ends what it started, engines and all,
+    and is waited for; a second time it would leave that."""
+    if not interrupted:
+        interrupted.append(number)
+        os.killpg(0, signal.SIGINT)
+
+
+def part_main(args):
+    """The process of one part."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, part_interrupted)
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: nobody counts any more
+    if args.idle:
+        try:
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        except OSError:
+            os.nice(19)
+    c = Count()
+    PARTS[args.part](c, args)
+    if interrupted:
+        return 128 + interrupted[0]
+    with open(args.report + ".new", "w") as f:
+        json.dump(vars(c), f)
+    os.rename(args.report + ".new", args.report)
+    return 0
+
+
+def run_lanes(lanes, args, folder, total, direct):
+    """All of these, side by side; True when nobody interrupted them."""
+    waiting = [list(x) for x in lanes if x]
+    running = {}  # lane -> Part
+
+    def begin():
+        for i, lane in enumerate(waiting):
+            if i not in running and lane:
+                name = lane.pop(0)
+                running[i] = Part(name, args, folder, name in IDLE and not direct, direct)
+
+    def end(i, code):
+        c = running.pop(i).result(code)
+        for k, v in vars(c).items():
+            setattr(total, k, getattr(total, k) + v)
+
+    try:
+        begin()
+        while running:
+            pid, status = os.wait()
+            for i, part in list(running.items()):
+                if part.proc.pid == pid:
+                    part.proc.returncode = os.waitstatus_to_exitcode(status)
+                    end(i, part.proc.returncode)
+            begin()
+    except KeyboardInterrupt:
+        print("interrupted: waiting for what runs to clean up", flush=True)
+        stop([p for p in running.values()])
+        return False
+    return True
+
+
+def stop(parts, seconds=60):
+    """Ends them: pytest takes down engines, containers and mounts when it is asked to.
+    Whoever asks twice does not wait for that."""
+    for p in parts:
+        p.proc.send_signal(signal.SIGINT)
+    try:
+        end = time.monotonic() + seconds
+        for p in parts:
+            p.proc.wait(max(0, end - time.monotonic()))
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        pass
+    for p in parts:
+        p.kill()
+        p.proc.wait()
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
 
 
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--build", default="build")
-    ap.add_argument("--only", default=",".join(STAGES))
+    ap.add_argument("--only", default=",".join(PARTS), metavar="STAGE[,STAGE]",
+                    help=f"of {', '.join(PARTS)}; run and egress are all of their parts")
     ap.add_argument("--fuzz-seconds", type=int, default=6)
+    for internal in ("--part", "--report"):
+        ap.add_argument(internal, help=argparse.SUPPRESS)
+    ap.add_argument("--idle", action="store_true", help=argparse.SUPPRESS)
     args = ap.parse_args()
-    total = Count()
-    for name in args.only.split(","):
-        if name not in STAGES:
-            ap.error(f"no stage {name}: {', '.join(STAGES)}")
-        print(f"== {name}", flush=True)
-        c, start = Count(), time.time()
-        STAGES[name](c, args)
-        print(f"== {name}: {c.passed} passed, {c.failed} failed, {c.skipped} skipped"
-              f" in {time.time() - start:.0f} s", flush=True)
-        total.passed += c.passed
-        total.failed += c.failed
-        total.skipped += c.skipped
-        total.reasons += c.reasons
+    if args.part:
+        return part_main(args)
+    chosen = parts_of(args.only, ap.error)
+    total, start = Count(), time.time()
+    signal.signal(signal.SIGTERM, interrupt)
+    lanes = [[p for p in lane if p in chosen] for lane in LANES]
+    alone = [p for p in ALONE if p in chosen]
+    with tempfile.TemporaryDirectory(prefix="brig-tests-") as folder:
+        done = run_lanes(lanes, args, folder, total, len([x for x in lanes if x]) < 2) and \
+            run_lanes([alone], args, folder, total, True)
+    if not done:
+        return 130
     if total.reasons:
         print("Skipped, and why:")
         for r in total.reasons:
             print(f"  {r}")
+    print(f"all of it took {time.time() - start:.0f} s")
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     return 1 if total.failed or not total.passed else 0
 

@@ -120,6 +120,8 @@ static void judge_and_release(struct tree *t)
 	 * machine, and then init's end, which we wait for, need not. */
 	if (job->gate)
 		t->mntns = evidence_mntns(t->ready_pid, t->ready_pidfd);
+	/* before the command can look at its terminal, or change the caller's */
+	terminal_start(&t->term);
 	const struct wire go = { .type = WIRE_GO };
 	if (send(t->ctl, &go, sizeof go, MSG_NOSIGNAL) != (ssize_t)sizeof go) {
 		fail(t, BRIG_E_SETUP_FAILED, errno, "release", "the command's process");
@@ -129,7 +131,6 @@ static void judge_and_release(struct tree *t)
 	t->res->ran = true;
 	t->t_release = now_ns();
 	t->res->setup_us = (t->t_release - t->t_start) / 1000;
-	terminal_start(&t->term);
 }
 
 static void on_ready(struct tree *t, const struct wire *w, pid_t from, int *listener)

@@ -63,11 +63,12 @@ bool spawn_may_share(bool as_root, unsigned long long memory_limit)
 static uintptr_t own_block(char *room)
 {
 	char *block = room + ROOM - BLOCK, *mine;
+	uintptr_t self = (uintptr_t)block;
 
 	__asm__("mov %%fs:0, %0" : "=r"(mine));
 	memcpy(block, mine, BLOCK);
-	memcpy(block, &block, sizeof block);
-	return (uintptr_t)block;
+	memcpy(block, &self, sizeof self);
+	return self;
 }
 
 /* The kernel puts the child on its stack; all it has from here are registers. */

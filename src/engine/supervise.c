@@ -193,20 +193,33 @@ static void on_status(struct run *r)
 	run_settle(r);
 }
 
+/* The job is not as it should be.  It may be dying because another process of the
+ * sandbox failed: that one has said why before it ended, and its word is the cause. */
+static void hear_why(struct run *r)
+{
+	while (r->l.ctl_supervisor >= 0 && on_control(r))
+		;
+}
+
 /* What the kernel says about the job, which is confined and waits; init is on its
  * way meanwhile. */
 static void collect_evidence(struct run *r)
 {
 	struct evidence *ev = &r->res->evidence;
-	struct brig_error *err = &r->res->error;
+	struct brig_error err = { 0 };
 
 	r->judged = true;
 	r->job_pidfd = sys_pidfd_open(r->job);
 	if (r->job_pidfd < 0) {
-		fail(r, BRIG_E_SETUP_FAILED, errno, "evidence", "the command's process");
+		int e = errno;
+		hear_why(r);
+		fail(r, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
 		return;
 	}
-	if (evidence_read(ev, r->job, r->job_pidfd, err) < 0) {
+	if (evidence_read(ev, r->job, r->job_pidfd, &err) < 0) {
+		hear_why(r);
+		if (r->res->error.code == BRIG_E_OK)
+			r->res->error = err;
 		run_kill(r);
 		return;
 	}
@@ -220,6 +233,7 @@ static void collect_evidence(struct run *r)
 		char bad[200];
 		int e = evidence_mounts(r->l.plan, r->job, bad, sizeof bad);
 		if (e < 0) {
+			hear_why(r);
 			refuse_mounts(r, e, bad);
 			return;
 		}
@@ -244,7 +258,9 @@ static void judge_and_release(struct run *r)
 	r->res->enforced = holds;
 	r->res->missing = (watch_wanted(s) | s->required) & ~holds;
 	unsigned unmet = s->required & ~holds;
-	if (unmet) {
+	if (unmet)
+		hear_why(r);
+	if (unmet && err->code == BRIG_E_OK) {
 		char list[200];
 		layers_list(unmet, list, sizeof list);
 		err_set(err, unmet & LAYER_BIT(LAYER_LANDLOCK) ?
@@ -252,12 +268,18 @@ static void judge_and_release(struct run *r)
 				     BRIG_E_REQUIRE_UNMET, 0, "evidence",
 			"the kernel shows no evidence of: %s", list);
 		diagnose_fix(err);
+	}
+	if (unmet) {
 		run_kill(r);
 		return;
 	}
+	/* before the command can look at its terminal, or change the caller's */
+	terminal_start(&r->term);
 	const struct wire go = { .type = WIRE_GO };
 	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
-		fail(r, BRIG_E_SETUP_FAILED, errno, "release", "the command's process");
+		int e = errno;
+		hear_why(r);
+		fail(r, BRIG_E_SETUP_FAILED, e, "release", "the command's process");
 		return;
 	}
 	r->released = true;
@@ -405,11 +427,8 @@ void supervise(struct run *r)
 		 * they have been read */
 		if (!r->released && r->judged && r->init_ready &&
 		    (!r->egress || r->net_ready) &&
-		    r->res->error.code == BRIG_E_OK) {
+		    r->res->error.code == BRIG_E_OK)
 			judge_and_release(r);
-			if (r->released)
-				terminal_start(&r->term);
-		}
 	}
 	/* a record may still be in the socket (exec failed, then all ended) */
 	while (r->l.ctl_supervisor >= 0 && on_control(r))

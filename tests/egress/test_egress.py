@@ -82,6 +82,7 @@ def test_bash_and_static(world, sandbox):
     assert s.run(tool, "allowed.test", "443").returncode == 5
 
 
+@pytest.mark.prompt
 def test_ssh_speaks_first(world, sandbox):
     """A server that speaks first is heard at once."""
     need("ssh")
@@ -222,6 +223,7 @@ def test_tunnelling_goes_nowhere(world, sandbox):
     assert sum(1 for _ in open(s.audit)) < 600
 
 
+@pytest.mark.prompt
 def test_search_domains_fail_fast(world, sandbox):
     s = sandbox(["allowed.test"])
     t = time.monotonic()
@@ -252,6 +254,7 @@ def test_wildcard_names_are_bounded(world, sandbox):
 
 # --- the log and the other side --------------------------------------------------
 
+@pytest.mark.prompt
 def test_audit_lines(world, sandbox):
     s = sandbox(["allowed.test", "down.test:7", "loop.test"], id="01ABCDEF",
                 ports=(7, 80), flags=lab.TELL_OPEN)
@@ -293,6 +296,7 @@ def audit_of(s, want, seconds=3):
         s.eg.pump(0.01)
 
 
+@pytest.mark.prompt
 def test_who_is_in_the_line(world, sandbox):
     """What brig says about the process; before the end of the connection or after."""
     get = b"GET / HTTP/1.0\r\nHost: allowed.test\r\n\r\n"
@@ -338,6 +342,7 @@ def test_nonsense_after_the_start_is_the_end(world, sandbox, bad):
     s.eg.status = 0
 
 
+@pytest.mark.prompt
 def test_a_refused_socket_stays_until_it_was_looked_at(world, sandbox):
     """The client of a refused connection is reset when brig has answered, or soon."""
     s = sandbox([], ports=(80,), flags=lab.TELL_OPEN)
@@ -364,6 +369,7 @@ def test_a_refused_socket_stays_until_it_was_looked_at(world, sandbox):
     assert len(audit_of(s, 401, 5)) == 401
 
 
+@pytest.mark.prompt
 def test_how_it_ended_is_not_the_verdict(world, sandbox):
     """A connection that was made was allowed, whoever hangs up and how."""
     s = sandbox(["allowed.test:22,80", "down.test:7"], idle_ms=400, ports=(7, 22, 80))
@@ -521,6 +527,7 @@ def test_control_nonsense(world):
     e.close()
 
 
+@pytest.mark.prompt
 def test_ends_with_its_control_socket(world):
     e = lab.Egress(str(BUILD / "brig-egress"), world.sandbox, ["a.test"])
     assert e.alive()

@@ -24,6 +24,7 @@ def reset_within(c, seconds):
     return time.monotonic() - t
 
 
+@pytest.mark.prompt
 def test_upstream_down(world, sandbox):
     s = sandbox(["down.test:7", "hole.test", "never.test", "ghost.test"], ports=(7, 80),
                 connect_ms=1500)
@@ -37,6 +38,7 @@ def test_upstream_down(world, sandbox):
         assert (e["verdict"], e["reason"]) == ("failed", reason)
 
 
+@pytest.mark.prompt
 def test_slow_heads(world, sandbox):
     """A head that does not come to its end, on each kind of port."""
     s = sandbox(["allowed.test:22,80,443"], head_ms=700, connect=3128, socks=1080)
@@ -63,6 +65,7 @@ def test_slow_heads(world, sandbox):
     assert s.eg.count_fds() < 40
 
 
+@pytest.mark.prompt
 def test_idle(world, sandbox):
     s = sandbox(["allowed.test:22"], idle_ms=500)
     with s.connect("allowed.test", 22) as c:

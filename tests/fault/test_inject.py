@@ -17,8 +17,9 @@ import pytest
 from fault import FULL_BASE, NET_SCENE, SCENE, Scene, run_scene, support
 from harmless import HARMLESS, HARMLESS_NET, LATE, LOST, RACY
 
-# How many runs at a time, and how long one may take.
-JOBS = 2
+# How many runs at a time, and how long one may take.  They wait for the kernel (the end
+# of namespaces) twice as long as they compute.
+JOBS = 3 * (os.cpu_count() or 1)
 HANG = 20
 
 # Also with ENOMEM: calls that want memory or a descriptor.

@@ -107,7 +107,7 @@ def held_and_killed(who, inject, roles, plain=False):
     calls = [x.split()[1:4] for x in lines if x.startswith("call ") and x.split()[1] in roles]
     todo = [":".join([*c, "KILL"]) for c in calls if c[1] not in ("exit_group", "exit")]
     begin, results = time.monotonic(), []
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(4 * (os.cpu_count() or 1)) as pool:
         for fault, (lines, out) in zip(todo, pool.map(lambda x: one("k%d" % x[0], x[1]), enumerate(todo))):
             if any(x.startswith("hit ") for x in lines):
                 results.append((fault, out, [x for x in lines if x.startswith(("left", "hang"))]))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # run.sh [SECONDS]: builds every fuzz harness with clang and runs each for that
-# long (default 60) from its corpus.  New inputs go to a temporary directory;
+# long (default 60) from its corpus, as many at a time as there are processors.  New inputs go to a temporary directory;
 # the corpus that is checked in is only read.  Exits 1 when an input made a
 # harness crash, leak or hang (the input is kept and named), 77 when there is
 # no clang with libFuzzer here.
@@ -27,8 +27,12 @@ skip() {
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/brig-fuzz-XXXXXX")
 keep=false
+running= # name=pid ...
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
+	for x in $running; do
+		kill "${x#*=}" 2>/dev/null || :
+	done
 	"$keep" || rm -rf -- "$work"
 }
 trap clean_up EXIT
@@ -68,16 +72,37 @@ ninja -C "$build" $targets >"$work/log" || { cat "$work/log" >&2; exit 1; }
 
 export ASAN_OPTIONS=abort_on_error=0:detect_leaks=1:allocator_may_return_null=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-failed=0
+finish() { # those that run
+	for x in $running; do
+		if wait "${x#*=}"; then
+			: >"$work/${x%%=*}.fine"
+		fi
+	done
+	running=
+}
+
 for name; do
 	corpus=$here/corpus/${name#fuzz_}
 	[ -d "$corpus" ] || { echo "$name has no corpus: $corpus" >&2; exit 1; }
+done
+# -timeout: an input that takes so long hangs, also where others have most of the
+# processors
+count=0
+for name; do
 	mkdir "$work/$name" "$work/$name.found"
-	echo "$name: $seconds s from $(find "$corpus" -type f | wc -l) inputs"
-	if "$build/tests/$name" -max_total_time="$seconds" -timeout=10 \
+	"$build/tests/$name" -max_total_time="$seconds" -timeout=30 \
 		-rss_limit_mb=1024 -max_len=8192 -print_final_stats=1 \
-		-artifact_prefix="$work/$name.found/" "$work/$name" "$corpus" \
-		>"$work/$name.log" 2>&1; then
+		-artifact_prefix="$work/$name.found/" "$work/$name" \
+		"$here/corpus/${name#fuzz_}" >"$work/$name.log" 2>&1 &
+	running="$running $name=$!"
+	count=$((count + 1))
+	[ $((count % $(nproc))) -ne 0 ] || finish
+done
+finish
+failed=0
+for name; do
+	echo "$name: $seconds s from $(find "$here/corpus/${name#fuzz_}" -type f | wc -l) inputs"
+	if [ -e "$work/$name.fine" ]; then
 		awk '/number_of_executed_units|average_exec_per_sec/ {
 			printf "  %s %s\n", $1, $2 }' "$work/$name.log"
 	else

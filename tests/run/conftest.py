@@ -3,7 +3,11 @@
 
 Every test that takes `who` runs twice.  As root the ordinary user is the
 account `brigtest`, made when it is absent; started by an ordinary user, the
-root half says SKIP.  BRIG and BRIG_PROBE name the two binaries.
+root half says SKIP.  BRIG and BRIG_PROBE name the two binaries, BRIG_TEST_ACCOUNT
+another account: two runs at a time need two, as limits, signals and directories
+of one user are shared by all of his processes.
+
+Tests that need a container engine have the mark `engine`.
 """
 import json
 import os
@@ -17,7 +21,7 @@ from pathlib import Path
 import pytest
 
 REPO = Path(__file__).resolve().parents[2]
-ACCOUNT = "brigtest"
+ACCOUNT = os.environ.get("BRIG_TEST_ACCOUNT", "brigtest")
 IS_ROOT = os.geteuid() == 0
 ESC = "\x1b"
 
@@ -26,6 +30,12 @@ def pytest_configure(config):
     # a skip nobody sees is a test nobody runs: -rs always
     if "s" not in config.option.reportchars:
         config.option.reportchars += "s"
+
+
+def pytest_itemcollected(item):
+    # whoever has an engine among his fixtures, directly or not
+    if {"engine", "podman"} & set(item.fixturenames):
+        item.add_marker("engine")
 
 
 NOT_ROOT = "not root: only the ordinary user's half runs"

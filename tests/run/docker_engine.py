@@ -74,7 +74,7 @@ class Engine:
              "--pidfile", self.dir / "pid", "-H", self.host],
             stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
             env={"PATH": path}, start_new_session=True)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while time.monotonic() < end:
             if self.proc.poll() is not None:
                 break

@@ -347,6 +347,7 @@ def test_brig_itself_does_not_carry_its_environment_inside(who):
 
 # -- time and signals ---------------------------------------------------------
 
+@pytest.mark.prompt
 def test_must_show_timeout(who):
     """The acceptance line of the issue, to the letter."""
     start = time.monotonic()
@@ -359,6 +360,7 @@ def test_must_show_timeout(who):
     assert survivors(str(who.base)) == []
 
 
+@pytest.mark.prompt
 def test_timeout_result(who):
     r = who.sh("echo before; sleep 1000", ["--timeout", "0.3"])
     assert r.code == 124
@@ -384,12 +386,14 @@ def test_exit_at_once_does_not_wait_for_the_deadline(who):
     "exec /opt/probe stubborn 100",
     "(setsid sh -c 'kill -STOP -1' &); kill -STOP 0; sleep 100",
 ])
+@pytest.mark.prompt
 def test_stop_games_do_not_delay_the_deadline(who, game):
     r = who.sh(game, ["--timeout", "0.5", "--ro", "%s:/opt/probe" % who.probe_file])
     assert r.code == 124 and r.json["timed_out"], r
     assert r.seconds < 1.2
 
 
+@pytest.mark.prompt
 def test_tree_is_gone_when_the_command_ends(who):
     mark = who.ws / "late"
     r = who.sh("(setsid sh -c 'trap \"\" TERM HUP; sleep 0.7; : > late' >/dev/null 2>&1 &) ; exit 6")

@@ -40,7 +40,7 @@ class Podman:
         self.proc = subprocess.Popen([*self.words, "system", "service", "-t", "0", "unix://%s" % self.socket],
                                      env=self.env, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                      start_new_session=True, cwd=self.dir)  # conmon leaves "oom" where it is
-        if not wait_until(self.socket.exists, 15):
+        if not wait_until(self.socket.exists, 60):
             return "podman's service does not start here: " + (self.dir / "log").read_text()[-300:]
         self.socket.chmod(0o666)
         # a bare container, without brig: is it Podman itself that cannot run here?

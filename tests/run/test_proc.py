@@ -96,6 +96,7 @@ def test_hostile_program_as_pid_one_is_impossible(who):
     assert pid != "1" and parent == "1"
 
 
+@pytest.mark.prompt
 def test_freezing_init_does_not_stop_the_deadline(who):
     r = who.sh("kill -STOP 1; kill -TSTP 1; sleep 100", ["--timeout", "0.5"])
     assert r.code == 124 and r.seconds < 1.2

@@ -155,7 +155,7 @@ def test_descendants_die_even_when_stopped_or_traced(who):
     r = who.sh("for i in 1 2 3 4 5; do setsid sh -c 'kill -STOP $$' & done; "
                "strace -o /dev/null sleep 100 & sleep 0.2; exit 2")
     assert r.code == 2 and r.seconds < 3
-    assert wait_until(lambda: not survivors("BRIG_SANDBOX=" + r.json["id"]), 1)
+    assert wait_until(lambda: not survivors("BRIG_SANDBOX=" + r.json["id"]))
 
 
 def test_orphans_are_reaped(who):
@@ -206,7 +206,7 @@ def test_stop_and_continue(who):
     def state():
         with open("/proc/%d/stat" % p.pid) as f:
             return f.read().rsplit(")", 1)[1].split()[0]
-    assert wait_until(lambda: state() == "T", 2)
+    assert wait_until(lambda: state() == "T", 5)
     p.send_signal(signal.SIGCONT)
     assert p.wait(5) == 21
 

@@ -210,6 +210,7 @@ def test_file_size_stops_with_a_signal(who):
 
 # -- time and output ----------------------------------------------------------
 
+@pytest.mark.prompt
 def test_processor_limit(who):
     limited(who, "processor limit")
     j = who.run("/usr/bin/python3", "-c", "import time\nend = time.monotonic() + 1.5\n"
@@ -219,11 +220,13 @@ def test_processor_limit(who):
     assert 100 <= j["usage"]["cpu_ms"] <= 700, j["usage"]
 
 
+@pytest.mark.prompt
 def test_processor_time_is_known_after_a_timeout(who):
     j = who.sh("while :; do :; done", ["--timeout", "0.6"]).json
     assert j["timed_out"] and 250 <= j["usage"]["cpu_ms"] <= 1000, j["usage"]
 
 
+@pytest.mark.prompt
 def test_processor_time_of_what_was_left_running(who):
     j = who.sh("(while :; do :; done) & sleep 0.5").json
     assert 200 <= j["usage"]["cpu_ms"] <= 1000, j["usage"]

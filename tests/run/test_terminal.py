@@ -8,12 +8,13 @@ import re
 import select
 import signal
 import struct
+import subprocess
 import termios
 import time
 
 import pytest
 
-from conftest import BRIG, wait_until
+from conftest import BRIG, need, wait_until
 
 
 class Terminal:
@@ -186,7 +187,7 @@ def test_pty_closed_by_the_command_is_no_hangup(who):
 def test_pty_is_raw_on_the_outside(who, terminal):
     t = terminal(BRIG, "run", "--pty", "--", "sh", "-c", "echo ready; sleep 0.4")
     t.expect("ready")
-    assert wait_until(lambda: not termios.tcgetattr(t.slave)[3] & (termios.ICANON | termios.ECHO), 1)
+    assert wait_until(lambda: not termios.tcgetattr(t.slave)[3] & (termios.ICANON | termios.ECHO), 5)
     assert t.wait() == 0
     assert termios.tcgetattr(t.slave) == t.before
 
@@ -219,6 +220,16 @@ def test_pty_without_a_terminal_outside(who):
     r = who.brig("run", "--pty", "--", "sh", "-c", "test -t 1 && echo tty; stty size; cat", input=b"typed\n")
     assert r.code == 0, r
     assert "tty\r\n" in r.out and "24 80\r\n" in r.out and "typed" in r.out
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_pty_is_ready_before_the_command_looks(user, backend):
+    """Also when the supervisor, and only it, is slow."""
+    need("strace")
+    p = user.host("strace", "-qq", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:delay_enter=60000",
+                  BRIG, "run", "--backend", backend, "--pty", "--", "sh", "-c", "stty size; cat",
+                  stdin=subprocess.DEVNULL)
+    assert b"24 80\r\n" in p.stdout, p
 
 
 def test_pty_with_json(who):

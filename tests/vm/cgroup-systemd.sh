@@ -19,7 +19,7 @@ sh -c "echo 0 >$manager/cgroup.procs
 n=0
 while [ ! -S $XDG_RUNTIME_DIR/systemd/private ]; do
 	n=$((n + 1))
-	if [ $n -gt 200 ]; then
+	if [ $n -gt 900 ]; then
 		echo 'SKIP - the user manager did not come up:'
 		tail -n 20 /tmp/manager.log
 		exit 77

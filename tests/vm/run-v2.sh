@@ -197,7 +197,8 @@ fi
 m=$(printf '%s' "${modules# }" | tr ' ' ,)
 code=0
 # emulation, unless told: nested KVM may be there and hang
-timeout -k 5 "$seconds" qemu-system-x86_64 -machine pc -accel "${BRIG_VM_ACCEL:-tcg,thread=multi}" \
+# --foreground: whoever ends this process group ends the machine
+timeout --foreground -k 5 "$seconds" qemu-system-x86_64 -machine pc -accel "${BRIG_VM_ACCEL:-tcg,thread=multi}" \
 	-cpu max -smp 2 -m "${BRIG_VM_MEMORY:-1024}" -display none -nodefaults -no-reboot -net none \
 	-serial "file:$work/console" -serial "file:$work/output" \
 	-kernel "$kernel" -initrd "$work/initrd" \
