@@ -376,15 +376,16 @@ int child_main(void *launch)
 		child_fail(l, l->root.code, -e, "mount", l->root.what);
 	if (!lock)
 		announce_tree(l);
+	/* The kernel waits for a grace period here, which the job need not: it is
+	 * still at the network, its root is the new tree already, and it is not
+	 * released before init is there.  Unless we lock: then the old root would be
+	 * locked in. */
+	detach(l);
 	/* owned by the first user namespace: joined before we leave that */
 	if (l->plan->own_net)
 		netns_join(l, job);
 	if (l->allow)
 		netns_hand_over(l);
-	/* The kernel waits for a grace period here, which the job need not: its
-	 * root is the new tree already, and it is not released before init is
-	 * there.  Unless we lock: then the old root would be locked in. */
-	detach(l);
 	if (lock) {
 		/* or it would count as one of the command's processes */
 		if (job > 0)

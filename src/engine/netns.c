@@ -55,7 +55,7 @@ static long make_namespace(const struct launch *l)
 {
 	long r = SYS1(SYS_unshare, CLONE_NEWNET);
 
-	/* an allow-list is made of it; otherwise the builder has time for it */
+	/* an allow-list is made of it, and handed over by the builder */
 	if (r == 0 && l->allow) {
 		r = netns_loopback_up();
 		if (r == 0)
@@ -72,6 +72,13 @@ void netns_make(struct launch *l)
 {
 	l->netns = (int)make_namespace(l);
 	launch_set(&l->netns_done);
+	/* the builder joins meanwhile; the job is not released before it is done */
+	if (l->netns >= 0 && l->spec->loopback && !l->allow) {
+		int r = netns_loopback_up();
+		if (r < 0)
+			child_fail(l, BRIG_E_NAMESPACE_DENIED, -r, "net",
+				   "the loopback interface");
+	}
 }
 
 void netns_join(struct launch *l, pid_t maker)
@@ -97,10 +104,6 @@ void netns_join(struct launch *l, pid_t maker)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "net",
 			   "joining the network namespace");
 	close(l->netns);
-	int r = l->spec->loopback && !l->allow ? netns_loopback_up() : 0;
-	if (r < 0)
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, -r, "net",
-			   "the loopback interface");
 }
 
 void netns_hand_over(const struct launch *l)
