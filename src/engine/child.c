@@ -335,6 +335,22 @@ static pid_t start(struct launch *l, int (*entry)(void *), unsigned room,
 	return pid;
 }
 
+/* The tree, entered; the old root is still below it.  Init's image. */
+static int enter_tree(struct launch *l)
+{
+	int e = root_build(&l->root);
+
+	if (e < 0)
+		child_fail(l, l->root.code, -e, "mount", l->root.what);
+	if (l->spec->pty)
+		open_terminal(l);
+	int image = store_init(l);
+	e = root_pivot(&l->root);
+	if (e < 0)
+		child_fail(l, l->root.code, -e, "mount", l->root.what);
+	return image;
+}
+
 int child_main(void *launch)
 {
 	struct launch *l = launch;
@@ -365,15 +381,7 @@ int child_main(void *launch)
 	if (lock)
 		child_own_keyring(l); /* the job is cloned from us */
 	private_names(l);
-	int e = root_build(&l->root);
-	if (e < 0)
-		child_fail(l, l->root.code, -e, "mount", l->root.what);
-	if (l->spec->pty)
-		open_terminal(l);
-	int image = store_init(l);
-	e = root_pivot(&l->root);
-	if (e < 0)
-		child_fail(l, l->root.code, -e, "mount", l->root.what);
+	int image = enter_tree(l);
 	if (!lock)
 		announce_tree(l);
 	/* The kernel waits for a grace period here, which the job need not: it is

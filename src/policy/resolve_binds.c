@@ -117,6 +117,25 @@ int bind_add(struct spec *s, int fd, const char *real, const char *dst)
 	return b->dst ? bind_identify(b, real) : -ENOMEM;
 }
 
+/* Nothing is shown of, or put in the place of, what brig makes itself. */
+static int check_own(const struct spec_bind *b, const char *opt, const char *text,
+		     struct brig_error *err)
+{
+	/* by file system too: /proc may be mounted in a second place */
+	struct statfs fs = { 0 };
+	bool kernel_fs = fstatfs(b->fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC ||
+			 fs.f_type == SYSFS_MAGIC;
+
+	if (!streq(b->dst, "/") && !streq(b->src, "/") && !kernel_fs &&
+	    !path_hits_own(b->dst) && !path_hits_own(b->src))
+		return 0;
+	err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+		"%s %.200s: '/' and brig's own /proc, /dev and /sys cannot be "
+		"replaced or shared", opt, text);
+	err_fix(err, "name the trees that are needed, one by one");
+	return -EINVAL;
+}
+
 /* opt is what the bind was written under, for messages. */
 static int add_bind(struct spec *s, const char *text, bool writable,
 		    const char *opt, struct brig_error *err)
@@ -168,19 +187,7 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 		err_fix(err, "write the target as an absolute path: SRC:/DST");
 		return r;
 	}
-	/* by file system too: /proc may be mounted in a second place */
-	struct statfs fs = { 0 };
-	bool kernel_fs = fstatfs(b->fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC ||
-			 fs.f_type == SYSFS_MAGIC;
-	if (streq(b->dst, "/") || streq(b->src, "/") || kernel_fs ||
-	    path_hits_own(b->dst) || path_hits_own(b->src)) {
-		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
-			"%s %.200s: '/' and brig's own /proc, /dev and /sys cannot be "
-			"replaced or shared", opt, text);
-		err_fix(err, "name the trees that are needed, one by one");
-		return -EINVAL;
-	}
-	return 0;
+	return check_own(b, opt, text, err);
 }
 
 static int by_text(const void *a, const void *b)

@@ -12,7 +12,7 @@ import time
 import pytest
 
 import containment
-from conftest import ACCOUNT, BRIG, IS_ROOT, REPO, make_who, survivors, wait_until
+from conftest import ACCOUNT, BRIG, IS_ROOT, REPO, in_tmp, make_who, survivors, wait_until
 
 CASES = [pytest.param(b, c, id="%s-%s" % (b, c[0]),
                       marks=[pytest.mark.engine] if isinstance(how, containment.Container) else [])
@@ -307,21 +307,9 @@ def test_keeper_killed(user):
     assert wait_until(lambda: not survivors(m), 5), survivors(m)
 
 
-def private_directories(user):
-    """Of this user: others may run brig meanwhile."""
-    found = set()
-    for e in os.scandir("/tmp"):
-        try:
-            if e.name.startswith("brig-01") and e.stat(follow_symlinks=False).st_uid == user.uid:
-                found.add(e.name)
-        except FileNotFoundError:
-            pass
-    return found
-
-
 def test_killed_again_and_again(user, backend):
     """SIGKILL of brig at any instant leaves no process and no directory."""
-    before = private_directories(user)
+    before = in_tmp("brig-01", user.uid)
     for i in range(30):
         m = "4%d.%d" % (i + 100, secrets.randbelow(899999))
         p = user.popen([BRIG, "run", "--workspace", user.ws, *OPTS[backend], "--", "sh", "-c",
@@ -331,7 +319,7 @@ def test_killed_again_and_again(user, backend):
         p.kill()
         p.wait()
         assert wait_until(lambda: not survivors(m), 5), survivors(m)
-    assert wait_until(lambda: private_directories(user) <= before), private_directories(user) - before
+    assert wait_until(lambda: in_tmp("brig-01", user.uid) <= before), in_tmp("brig-01", user.uid) - before
 
 
 def test_nobody_traces_roots_memory(base, account):

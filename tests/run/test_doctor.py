@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import BRIG, ESC
+from conftest import BRIG, ESC, in_tmp
 
 LAYERS = ["user", "mount", "pid", "net", "ipc", "uts", "cgroup", "caps", "no_new_privs", "seccomp", "landlock"]
 
@@ -49,19 +49,9 @@ def test_doctor_json_shape(who):
 
 
 def test_doctor_leaves_nothing(who):
-    def made():
-        found = set()
-        for e in os.scandir("/tmp"):
-            try:
-                # this user's: others may run it meanwhile
-                if e.name.startswith("brig-doctor") and e.stat(follow_symlinks=False).st_uid == who.uid:
-                    found.add(e.name)
-            except FileNotFoundError:
-                pass
-        return found
-    before = made()
+    before = in_tmp("brig-doctor", who.uid)
     who.brig("doctor")
-    assert made() <= before
+    assert in_tmp("brig-doctor", who.uid) <= before
 
 
 def test_doctor_agrees_with_run(who):
