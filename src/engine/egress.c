@@ -526,9 +526,12 @@ static int listen_once(struct egress *e, struct brig_result *res,
 		goto gone;
 	switch (m.type) {
 	case EG_EVENT:
+		if (m.event.serial && e->live)
+			e->live--;
 		on_event(e, &m.event, res);
 		return 1;
 	case EG_OPEN:
+		e->live++;
 		on_open(e, &m);
 		if (e->spec->learn)
 			res->learn_lost += m.event.lost;
@@ -579,11 +582,13 @@ void egress_end(struct egress *e, struct brig_result *res)
 	struct brig_error ignored = { 0 };
 
 	/* Its connections end with the processes that made them, and it has
-	 * something to say about each. */
-	uint64_t until = now_ns() + END_MS * 1000000ull;
-	while (e->sock >= 0 && now_ns() < until) {
+	 * something to say about each: what is known to be open is waited for, as on
+	 * a busy machine silence says little. */
+	const uint64_t since = now_ns();
+	int left;
+	while (e->sock >= 0 && (left = deadline_left(since, END_MS)) > 0) {
 		struct pollfd p = { .fd = e->sock, .events = POLLIN };
-		if (poll(&p, 1, QUIET_MS) <= 0)
+		if (poll(&p, 1, e->live ? left : QUIET_MS) <= 0)
 			break;
 		if (listen_once(e, res, &ignored) < 0)
 			break;

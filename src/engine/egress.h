@@ -38,6 +38,7 @@ struct egress {
 	struct who who;
 	struct eg_msg *opened; /* connections to find the process of */
 	unsigned n_opened;
+	unsigned live; /* connections that were opened, and whose end was not told yet */
 };
 
 /* Which ports and routes the sandbox needs.  -errno with err when an entry is no use. */
