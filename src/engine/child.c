@@ -26,18 +26,28 @@
 
 int launch_copy(struct launch *to, const struct launch *from)
 {
-	size_t n = from->plan->n_ops;
-
 	*to = *from;
-	to->allow = NULL;
-	to->root.slots = malloc((n + 1) * sizeof *to->root.slots);
-	if (from->allow)
-		to->allow = malloc(sizeof *to->allow);
-	if (!to->root.slots || (from->allow && !to->allow))
+	to->root.slots = NULL;
+	if (!from->allow)
+		return 0;
+	to->allow = malloc(sizeof *to->allow);
+	if (!to->allow)
 		return -ENOMEM;
-	memcpy(to->root.slots, from->root.slots, n * sizeof *to->root.slots);
-	if (from->allow)
-		*to->allow = *from->allow;
+	*to->allow = *from->allow;
+	return 0;
+}
+
+int launch_give_plan(struct launch *to, const struct launch *from)
+{
+	size_t n = from->plan->n_ops;
+	int *slots = malloc((n + 1) * sizeof *slots);
+
+	if (!slots)
+		return -ENOMEM;
+	memcpy(slots, from->root.slots, n * sizeof *slots);
+	to->root = from->root;
+	to->root.slots = slots;
+	to->plan = from->plan;
 	return 0;
 }
 
@@ -69,17 +79,57 @@ void child_fail(const struct launch *l, enum brig_code code, int errnum,
 	_exit(125);
 }
 
-static void wait_for(const struct launch *l, enum wire_type type)
+/* Waits for one record of that type and takes up to cap descriptors that come with
+ * it; how many.  Anything else, and the end of the supervisor, ends the process. */
+static size_t take(const struct launch *l, enum wire_type type, struct wire *w, int *fds,
+		   size_t cap)
 {
-	struct wire w;
+	struct iovec iov = { w, sizeof *w };
+	union {
+		struct cmsghdr h;
+		char space[CMSG_SPACE(WIRE_FDS * sizeof(int))];
+	} ctl;
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
+			    .msg_control = ctl.space,
+			    .msg_controllen = CMSG_SPACE(cap * sizeof(int)) };
 	ssize_t n;
 
 	do
-		n = read(l->ctl_child, &w, sizeof w);
+		n = recvmsg(l->ctl_child, &m, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	/* end of file: the supervisor is gone, and so are we */
-	if (n != sizeof w || w.type != type)
+	if (n != (ssize_t)sizeof *w || w->type != type)
 		_exit(125);
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	if (!c || c->cmsg_type != SCM_RIGHTS)
+		return 0;
+	size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	memcpy(fds, CMSG_DATA(c), count * sizeof(int));
+	return count;
+}
+
+/* Waits for the plan, and for what host root has opened: the groups that the job will
+ * enter, and the caller's trees in the order of their operations. */
+static void take_plan(struct launch *l)
+{
+	struct wire w;
+	int fds[WIRE_FDS];
+	size_t at = 0;
+
+	do {
+		size_t i = 0, n = take(l, WIRE_PLAN, &w, fds, WIRE_FDS);
+		for (; i < n && i < w.n_groups && l->n_groups < CG_MAX_DIRS; i++)
+			l->groups[l->n_groups++] = fds[i];
+		for (; i < n; i++) {
+			at = root_next_caller(&l->root, at);
+			if (at == l->plan->n_ops)
+				child_fail(l, BRIG_E_INTERNAL, EPROTO, "plan",
+					   "the caller's trees");
+			l->root.slots[at++] = fds[i];
+		}
+		at = root_next_caller(&l->root, at);
+	} while (at < l->plan->n_ops);
+	launch_set(&l->plan_done);
 }
 
 /*
@@ -139,12 +189,13 @@ void child_take_ids(const struct launch *l)
 		r = SYS3(SYS_setresuid, s->in_uid, s->in_uid, s->in_uid);
 	if (r < 0)
 		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "taking the mapped id");
-	/* Root's change of id made our own /proc files unwritable, and we have
-	 * maps to write.  Nobody is in here yet who could look at us; and the memory
-	 * is a copy (spawn_may_share()), so that what the id's owner may write below
-	 * our /proc concerns nobody else.  Init and the command start with their
-	 * own. */
-	if (s->as_root && (r = SYS5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0)
+	/* Root's change of id made our own /proc files unwritable, and we may have
+	 * maps to write.  Nobody is in here yet who could look at us.  Only when the
+	 * memory is a copy: else what the id's owner may then write below our /proc
+	 * would concern the supervisor (spawn_may_share()).  Init and the command
+	 * start with their own. */
+	if (s->as_root && !l->shares &&
+	    (r = SYS5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0)
 		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "own /proc files");
 }
 
@@ -257,9 +308,7 @@ static void become_init(struct launch *l, int image)
  * milliseconds.  So it grows before.  When it cannot, it is only slow. */
 static void grow_table(const struct launch *l)
 {
-	size_t ops = l->plan->n_ops;
-	int fd = fcntl(l->ctl_child, F_DUPFD_CLOEXEC,
-		       (int)(l->root.keep_open ? 2 * ops + 32 : ops + 64));
+	int fd = fcntl(l->ctl_child, F_DUPFD_CLOEXEC, (int)l->table);
 
 	if (fd >= 0)
 		close(fd);
@@ -309,9 +358,12 @@ static int early_main(void *arg)
 {
 	struct launch *l = arg;
 
-	/* needs capabilities, which we have, but no mapped id */
-	if (l->plan->own_net)
+	/* needs capabilities, which we have, but no mapped id and no plan */
+	if (plan_own_net(l->spec))
 		netns_make(l);
+	/* if the builder dies meanwhile, so do we: it is pid 1 */
+	while (!launch_is_set(&l->plan_done))
+		launch_await(&l->plan_done);
 	if (!l->plan->lock)
 		job_main(l, true);
 	return 0; /* reaped by init, whose child it becomes with our exec */
@@ -354,7 +406,8 @@ static int enter_tree(struct launch *l)
 int child_main(void *launch)
 {
 	struct launch *l = launch;
-	bool lock = l->plan->lock;
+	bool own_net = plan_own_net(l->spec);
+	struct wire w;
 	pid_t job = -1;
 
 	/* Our copies of the supervisor's ends: as long as one is open here, its
@@ -368,16 +421,18 @@ int child_main(void *launch)
 	l->first_mntns = -1;
 	/* From here on side by side: we build, it makes the network namespace and
 	 * takes away from itself what it can without the tree. */
-	if (l->plan->own_net || !lock) {
-		grow_table(l);
+	grow_table(l);
+	if (own_net)
 		job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
-	}
 	if (l->spec->as_root)
-		wait_for(l, WIRE_MAPPED);
+		take(l, WIRE_MAPPED, &w, NULL, 0);
 	else
 		map_own_ids(l);
-	launch_set(&l->ids_done);
 	child_take_ids(l);
+	take_plan(l);
+	bool lock = l->plan->lock;
+	if (!own_net && !lock)
+		job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
 	if (lock)
 		child_own_keyring(l); /* the job is cloned from us */
 	private_names(l);
@@ -390,7 +445,7 @@ int child_main(void *launch)
 	 * locked in. */
 	detach(l);
 	/* owned by the first user namespace: joined before we leave that */
-	if (l->plan->own_net)
+	if (own_net)
 		netns_join(l, job);
 	if (l->allow)
 		netns_hand_over(l);

@@ -190,25 +190,39 @@ void evidence_read_own(struct evidence *ev)
 	ev->seccomp_filters_own = v ? atoi(v) : INT_MAX; /* unknown: no evidence */
 }
 
-int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err)
+static int open_proc(pid_t pid, struct brig_error *err)
 {
 	char path[32];
-	struct stat theirs, ours;
-	struct rlimit lim;
 
 	snprintf(path, sizeof path, "/proc/%d", (int)pid);
-	cleanup_close int proc = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (proc < 0) {
-		int e = errno;
-		err_set(err, BRIG_E_SETUP_FAILED, e, "evidence", "%s", path);
-		err_fix(err, "brig needs /proc mounted where it runs");
-		return -e;
-	}
+	int proc = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc >= 0)
+		return proc;
+	int e = errno;
+	err_set(err, BRIG_E_SETUP_FAILED, e, "evidence", "%s", path);
+	err_fix(err, "brig needs /proc mounted where it runs");
+	return -e;
+}
+
+static int read_confined(struct evidence *ev, int proc, pid_t pid, int pidfd,
+			 struct brig_error *err)
+{
+	struct rlimit lim;
 	int r = read_status(ev, proc);
+
 	if (r < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence",
-			       "%s/status", path);
+			       "/proc/%d/status", (int)pid);
 	read_namespaces(ev->ns, pid, pidfd, ~0u);
+	if (prlimit(pid, RLIMIT_NPROC, NULL, &lim) == 0)
+		ev->nproc = lim.rlim_cur == RLIM_INFINITY ? 0 : lim.rlim_cur;
+	return 0;
+}
+
+static void read_rest(struct evidence *ev, int proc)
+{
+	struct stat theirs, ours;
+
 	if (!ev->tree_user || ev->tree_user != ev->ns[LAYER_USER])
 		ev->uid_ok = id_maps(proc, ev->nested);
 	bool seen = fstatat(proc, "root/.", &theirs, 0) == 0;
@@ -216,9 +230,33 @@ int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *
 		      (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino);
 	ev->root[0] = seen ? theirs.st_dev : 0;
 	ev->root[1] = seen ? theirs.st_ino : 0;
-	if (prlimit(pid, RLIMIT_NPROC, NULL, &lim) == 0)
-		ev->nproc = lim.rlim_cur == RLIM_INFINITY ? 0 : lim.rlim_cur;
+}
+
+int evidence_confined(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err)
+{
+	cleanup_close int proc = open_proc(pid, err);
+
+	return proc < 0 ? proc : read_confined(ev, proc, pid, pidfd, err);
+}
+
+int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err)
+{
+	cleanup_close int proc = open_proc(pid, err);
+
+	if (proc < 0)
+		return proc;
+	read_rest(ev, proc);
 	return 0;
+}
+
+int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err)
+{
+	cleanup_close int proc = open_proc(pid, err);
+	int r = proc < 0 ? proc : read_confined(ev, proc, pid, pidfd, err);
+
+	if (r == 0)
+		read_rest(ev, proc);
+	return r;
 }
 
 unsigned evidence_layers(const struct evidence *ev)

@@ -51,6 +51,11 @@ void evidence_read_own(struct evidence *ev);
  * when something needed could not be read at all. */
 int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err);
 
+/* The same in two halves.  What a process that has given up its capabilities and is
+ * filtered cannot change any more: any time from then on.  And the rest. */
+int evidence_confined(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err);
+int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err);
+
 /* A descriptor of pid's mount namespace, or -1. */
 int evidence_mntns(pid_t pid, int pidfd);
 

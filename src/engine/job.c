@@ -37,43 +37,24 @@
 #endif
 
 /*
- * Waits for the limits and enters the control groups.  Version 1: "0" in
+ * Enters the control groups.  Version 1: "0" in
  * `tasks` moves the writer itself; unlike a pid in cgroup.procs it takes no
  * lock that waits for an RCU grace period.  Version 2: we were born inside.
  */
 static void enter_cgroups(const struct launch *l)
 {
-	struct wire w;
-	struct iovec iov = { &w, sizeof w };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(CG_MAX_DIRS * sizeof(int))];
-	} ctl;
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
-			    .msg_control = ctl.space,
-			    .msg_controllen = sizeof ctl.space };
-	ssize_t n;
-
-	do
-		n = recvmsg(l->ctl_child, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	if (n != (ssize_t)sizeof w || w.type != WIRE_LIMITS)
-		_exit(125);
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	size_t count = c && c->cmsg_type == SCM_RIGHTS ?
-			       (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
-	for (size_t i = 0; i < count; i++) {
-		int fd;
-		memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-		if (write(fd, "0", 1) != 1)
-			child_fail(l, BRIG_E_CGROUP_FAILED, errno, "cgroup",
+	for (unsigned i = 0; i < l->n_groups; i++) {
+		long n = SYS3(SYS_write, l->groups[i], "0", 1);
+		if (n != 1)
+			child_fail(l, BRIG_E_CGROUP_FAILED, n < 0 ? (int)-n : EIO, "cgroup",
 				   "entering the control group");
-		close(fd);
+		SYS1(SYS_close, l->groups[i]);
 	}
 	/* We moved after the namespace was made: without a new one its root
 	 * would be the caller's group, whose path is nobody's business here. */
-	if (count && unshare(CLONE_NEWCGROUP) < 0)
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "cgroup",
+	long r = l->n_groups ? SYS1(SYS_unshare, CLONE_NEWCGROUP) : 0;
+	if (r < 0)
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, (int)-r, "cgroup",
 			   "a cgroup namespace");
 }
 
@@ -199,13 +180,13 @@ static int load_filter(const struct launch *l)
 	return listener;
 }
 
-static void report_ready(const struct launch *l, const struct wire *ready,
-			 int listener)
+static void report(const struct launch *l, const struct wire *w, int *listener)
 {
-	if (wire_send(l->ctl_child, ready, &listener, listener >= 0) < 0)
+	if (wire_send(l->ctl_child, w, listener, *listener >= 0) < 0)
 		exec_leave(125);
-	if (listener >= 0)
-		close(listener);
+	if (*listener >= 0)
+		close(*listener);
+	*listener = -1;
 }
 
 static void execute(const struct launch *l)
@@ -219,6 +200,7 @@ static void execute(const struct launch *l)
 
 void job_main(struct launch *l, bool early)
 {
+	const struct wire confined = { .type = WIRE_CONFINED };
 	struct wire ready = { .type = WIRE_READY }, go;
 	int listener = -1;
 	ssize_t n;
@@ -227,8 +209,6 @@ void job_main(struct launch *l, bool early)
 	if (l->first_mntns >= 0)
 		close(l->first_mntns);
 	if (early) {
-		while (!launch_is_set(&l->ids_done))
-			launch_await(&l->ids_done);
 		child_take_ids(l);
 		child_own_keyring(l);
 	}
@@ -241,6 +221,10 @@ void job_main(struct launch *l, bool early)
 	 * not, and is loaded last. */
 	if (!l->spec->seccomp)
 		listener = load_filter(l);
+	/* What was taken away does not come back, so that the supervisor may look at
+	 * it now, while the tree is being built. */
+	if (early && !l->spec->seccomp && !launch_is_set(&l->tree_done))
+		report(l, &confined, &listener);
 	while (early && !launch_is_set(&l->tree_done))
 		launch_await(&l->tree_done);
 	umask(l->umask);
@@ -249,7 +233,7 @@ void job_main(struct launch *l, bool early)
 	apply_landlock(l, &ready);
 	if (l->spec->seccomp)
 		listener = load_filter(l);
-	report_ready(l, &ready, listener);
+	report(l, &ready, &listener);
 	do
 		n = read(l->ctl_child, &go, sizeof go);
 	while (n < 0 && errno == EINTR);

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything the new processes need, prepared before clone: after it they
- * allocate nothing.  They have a copy of it, because they share the supervisor's
- * memory and not its descriptors.
+ * Everything the new processes need, prepared for them: they allocate nothing.
+ * They have a copy of it, because they share the supervisor's memory and not its
+ * descriptors.
  *
  *   supervisor ── clone3 (namespaces) ──▶ builder, pid 1: ids
- *                                          ├─ clone ─▶ job, pid 2: network namespace,
- *                                          │           drops everything, waits for
- *                                          │           the tree, reports, waits, exec
+ *    │                                     ├─ clone ─▶ job, pid 2: network namespace,
+ *    ├─ plan ────────────────────────────▶ │           drops everything, says so,
+ *    │                                     │           waits for the tree, reports,
+ *    └─ groups, evidence, release          │           waits, exec
  *                                          ├─ root tree
  *                                          └─ exec ──▶ brig-init, still pid 1
+ *
+ * Where memory is shared the builder is there before the plan: the network namespace,
+ * which takes longest, is made meanwhile.
  *
  * Where the mounts have to be locked (see lock_mounts() in child.c) the first
  * process only makes the network namespace, and the job is cloned after the lock.
@@ -30,8 +34,10 @@
 
 struct launch {
 	const struct spec *spec;
-	const struct plan *plan;
+	const struct plan *plan; /* this and the root: once plan_done is set */
 	struct root root;
+	bool shares;            /* the builder and the job use the supervisor's memory */
+	unsigned table;         /* descriptors the builder and the job may come to need */
 	const struct seccomp_prog *filter;
 	int landlock_abi;       /* 0: none to apply */
 	mode_t umask;           /* the caller's, for the command */
@@ -43,8 +49,11 @@ struct launch {
 	int netns;                        /* what the maker of it left: a descriptor
 					     or -errno, valid once done is set */
 	struct allow_net *allow;          /* NULL: no allow-list, no sockets */
+	int groups[CG_MAX_DIRS];          /* version 1: their `tasks`, which the job enters */
+	unsigned n_groups;                /* as many, once plan_done is set */
 	struct spawn_rooms rooms;
-	uint32_t netns_done, ids_done, tree_done;   /* between builder and job: launch_set() */
+	/* from the builder to the job, or back: launch_set() */
+	uint32_t netns_done, plan_done, tree_done;
 	int first_mntns;                  /* see lock_mounts() */
 	int cwdfd;                        /* where the command starts, in the new tree */
 	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
@@ -57,8 +66,10 @@ struct launch {
 /* The processes that borrow the supervisor's memory, each with a room. */
 enum { ROOM_BUILDER, ROOM_EARLY, ROOM_LATE, ROOM_CUSTODIAN, ROOMS };
 
-/* What the builder and the job change is in the copy.  0 or -ENOMEM. */
+/* What the builder and the job change is in the copy; the plan comes with the second
+ * call, perhaps when they are at work already.  0 or -ENOMEM. */
 int launch_copy(struct launch *to, const struct launch *from);
+int launch_give_plan(struct launch *to, const struct launch *from);
 void launch_copy_free(struct launch *copy);
 
 /* The builder: runs as pid 1 of the new namespaces, never returns. */

@@ -2,7 +2,6 @@
 #include "engine/plan.h"
 
 #include <errno.h>
-#include <linux/sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +11,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "engine/plan_internal.h"
-
-#ifndef CLONE_NEWCGROUP
-#define CLONE_NEWCGROUP 0x02000000
-#endif
 
 const char *plan_op_name(enum op_kind kind)
 {
@@ -395,10 +390,6 @@ int plan_build(struct plan *p, const struct spec *s, struct brig_error *err)
 			     (const char *const *)s->protect, s->id, err);
 	if (r < 0)
 		goto fail;
-	p->clone_flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
-			 CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
-	p->own_net = s->net != NET_HOST;
-
 	/* One rule lets everything in the tree be read and executed: the tree
 	 * holds only what the policy shows.  Writing is granted by name. */
 	plan_rule(&pl, LL_READ, "/", true);

@@ -7,6 +7,7 @@
 #ifndef ENGINE_PLAN_H
 #define ENGINE_PLAN_H
 
+#include <linux/sched.h>
 #include <stdint.h>
 
 #include "engine/spec.h"
@@ -67,11 +68,19 @@ struct plan {
 	char *cwd;          /* absolute path inside */
 	char **exec_paths;  /* candidates for argv[0], in order */
 	const char *hostname;
-	uint64_t clone_flags; /* the namespaces it is born into */
-	bool own_net;         /* and a network namespace, made beside */
-	bool lock;            /* something of the caller's is covered by a mount, which
-				 must stay covered even after the end */
+	bool lock;          /* something of the caller's is covered by a mount, which
+			       must stay covered even after the end */
 };
+
+/* The namespaces every sandbox is born into.  A network namespace of its own is made
+ * beside. */
+#define PLAN_NAMESPACES                                                          \
+	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | \
+	 CLONE_NEWCGROUP)
+static inline bool plan_own_net(const struct spec *s)
+{
+	return s->net != NET_HOST;
+}
 
 /* Makes the plan for a spec, which must outlive it.  0 or -errno with err. */
 int plan_build(struct plan *p, const struct spec *s, struct brig_error *err);

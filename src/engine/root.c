@@ -17,6 +17,8 @@
 #include "base/str.h"
 #include "base/sys.h"
 
+enum { MANY_OPS = 200 };
+
 enum root_api root_probe_api(void)
 {
 	/* Each call fails on purpose; ENOSYS is the only answer that counts. */
@@ -42,8 +44,15 @@ int root_prepare(struct root *r, const struct plan *plan)
 	/* two descriptors per operation, and some for the rest of the work */
 	struct rlimit lim;
 	r->keep_open = getrlimit(RLIMIT_NOFILE, &lim) == 0 &&
-		       2 * plan->n_ops + 64 < lim.rlim_cur && plan->n_ops < 200;
+		       2 * plan->n_ops + 64 < lim.rlim_cur && plan->n_ops < MANY_OPS;
+	r->given = plan->spec->as_root && r->api == ROOT_API_NEW;
 	return 0;
+}
+
+unsigned root_descriptors(size_t n_ops)
+{
+	/* many are closed on the way, but for the sources */
+	return (unsigned)(n_ops < MANY_OPS ? 2 * n_ops + 32 : n_ops + 64);
 }
 
 void root_release(struct root *r)

@@ -18,6 +18,7 @@ struct root {
 	int scratchfd;  /* top of the private tmpfs */
 	pid_t holder;   /* killed, to be reaped: it held an id map; 0 none */
 	bool keep_open; /* there is room to leave descriptors to the execve */
+	bool given;     /* the caller's trees come from host root, opened */
 	const char *what; /* on failure: the path or step */
 	enum brig_code code;
 };
@@ -25,16 +26,20 @@ struct root {
 /* Which mount interface this kernel (or the filter around us) offers. */
 enum root_api root_probe_api(void);
 
-/* Before clone: allocates the slots.  0 or -ENOMEM. */
+/* Outside: allocates the slots.  0 or -ENOMEM. */
 int root_prepare(struct root *r, const struct plan *plan);
+/* How many descriptors building a tree of so many operations takes, at most. */
+unsigned root_descriptors(size_t n_ops);
 void root_release(struct root *r);
 
 /*
- * Before clone, only when host root runs brig: opens the caller's binds as
- * detached mounts, id-mapped when the workspace belongs to root, because inside
- * nobody has root's id.  0 or -errno with err.
+ * Outside, only when host root runs brig: opens the caller's binds as detached
+ * mounts, id-mapped when the workspace belongs to root, because inside nobody has
+ * root's id.  They are handed to the builder.  0 or -errno with err.
  */
 int root_prepare_callers(struct root *r, struct brig_error *err);
+/* The first operation from `at` whose tree is handed over; n_ops: none. */
+size_t root_next_caller(const struct root *r, size_t at);
 
 /* When there is nothing else left to do. */
 void root_reap_holder(struct root *r);

@@ -212,15 +212,23 @@ int root_prepare_callers(struct root *r, struct brig_error *err)
 	struct map m = { .userns = -1 };
 	int e = 0;
 
-	if (!s->as_root)
-		return 0;
-	if (r->api == ROOT_API_CLASSIC)
+	if (s->as_root && r->api == ROOT_API_CLASSIC)
 		return s->idmapped ? refuse(&s->workspace, ENOSYS, err) : 0;
-	for (size_t i = 0; i < r->plan->n_ops && e == 0; i++)
-		if (r->plan->ops[i].bind)
-			e = prepare_one(r, i, &m, err);
+	for (size_t i = 0; e == 0 && (i = root_next_caller(r, i)) < r->plan->n_ops; i++)
+		e = prepare_one(r, i, &m, err);
 	fd_close(&m.userns);
 	return e;
+}
+
+size_t root_next_caller(const struct root *r, size_t at)
+{
+	size_t n = r->plan->n_ops;
+
+	if (!r->given)
+		return n;
+	while (at < n && !r->plan->ops[at].bind)
+		at++;
+	return at;
 }
 
 void root_reap_holder(struct root *r)

@@ -14,6 +14,8 @@
 /* One run as the supervisor sees it. */
 struct run {
 	struct launch l, child; /* ours, and what the builder and the job have */
+	struct plan plan;
+	bool planned;     /* it is made */
 	bool late_limits; /* version 1: groups are made while the child builds */
 	struct custodian cust;
 	struct brig_result *res;
@@ -29,7 +31,7 @@ struct run {
 	int out_read, err_read; /* capture */
 	struct terminal term;
 
-	bool job_ready, net_ready, judged, init_ready, released, status_known, init_gone;
+	bool job_confined, job_ready, net_ready, judged, init_ready, released, status_known, init_gone;
 	int status;      /* wait status of the command */
 	uint64_t t_start, t_release, t_end; /* nanoseconds, monotonic */
 	uint32_t refused[DENY_MAX_CALL];
@@ -38,6 +40,16 @@ struct run {
 	uint64_t t_ending;
 	struct cgroup cg; /* large: last */
 };
+
+/* start.c, in this order.  run_custodian() and run_limits() come first where a group
+ * must be there before the clone, else run_start() calls them.  0 or -errno with err. */
+int run_channels(struct run *r, struct brig_error *err);
+int run_custodian(struct run *r, struct brig_error *err);
+int run_limits(struct run *r, struct brig_error *err);
+int run_start(struct run *r, struct brig_error *err);
+/* What is left to do for the supervisor before a release, and need not be done at
+ * once: while others work. */
+int run_beside(struct run *r, struct brig_error *err);
 
 /* run.c: judges what the command left in the workspace; once, when everything
  * inside has ended. */

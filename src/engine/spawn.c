@@ -2,13 +2,16 @@
 #include "engine/spawn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/raw.h"
 #include "engine/diagnose.h"
 
@@ -28,7 +31,7 @@ int spawn_rooms_make(struct spawn_rooms *r, unsigned n)
 	size_t size = (size_t)n * ROOM;
 
 	if (n <= FIRST && !__atomic_exchange_n(&taken, true, __ATOMIC_ACQUIRE)) {
-		*r = (struct spawn_rooms){ first, size };
+		*r = (struct spawn_rooms){ .at = first, .size = size };
 		return 0;
 	}
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -36,12 +39,14 @@ int spawn_rooms_make(struct spawn_rooms *r, unsigned n)
 
 	if (at == MAP_FAILED)
 		return -ENOMEM;
-	*r = (struct spawn_rooms){ at, size };
+	*r = (struct spawn_rooms){ .at = at, .size = size };
 	return 0;
 }
 
 void spawn_rooms_free(struct spawn_rooms *r)
 {
+	if (r->hidden)
+		prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	if (r->at == first)
 		__atomic_store_n(&taken, false, __ATOMIC_RELEASE);
 	else if (r->at)
@@ -49,10 +54,27 @@ void spawn_rooms_free(struct spawn_rooms *r)
 	*r = (struct spawn_rooms){ 0 };
 }
 
-bool spawn_may_share(bool as_root, unsigned long long memory_limit)
+bool spawn_may_share(unsigned long long memory_limit)
 {
-	return SPAWN_OWN_ERRNO && !as_root && kernel_at_least(5, 16) &&
+	return SPAWN_OWN_ERRNO && kernel_at_least(5, 16) &&
 	       (!memory_limit || memory_limit >= SPAWN_SHARE_MEMORY);
+}
+
+bool spawn_hide(struct spawn_rooms *r)
+{
+	char kept[8];
+
+	if (r->at != first)
+		return false;
+	/* what it becomes when an id changes; what cannot be read is not trusted */
+	if (fd_read_at(AT_FDCWD, "/proc/sys/fs/suid_dumpable", kept, sizeof kept) <= 0 ||
+	    (kept[0] != '0' && kept[0] != '2') || kept[1] != '\n')
+		return false;
+	/* undumpable already: then it is not for us to end that */
+	if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1)
+		return true;
+	r->hidden = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
+	return r->hidden;
 }
 
 #if SPAWN_OWN_ERRNO

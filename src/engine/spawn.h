@@ -36,6 +36,7 @@
 struct spawn_rooms {
 	char *at;
 	size_t size;
+	bool hidden; /* spawn_hide() was here */
 };
 
 /* 0 or -ENOMEM.  Freed when all of them have ended. */
@@ -44,12 +45,21 @@ void spawn_rooms_free(struct spawn_rooms *r);
 
 /*
  * True when a process in a group with this limit (0: none) may share our memory
- * while it confines itself.  Never as root: the process takes an ordinary user's id,
- * and some of what that user may then write below its /proc (oom_score_adj, for one)
- * is a matter of the memory, and so of everybody who shares it.  And not before
- * Linux 5.16, where a signal that dumps core kills all of them.
+ * while it confines itself.  Not before Linux 5.16, where a signal that dumps core
+ * kills all who share.  Root asks spawn_hide(), too.
  */
-bool spawn_may_share(bool as_root, unsigned long long memory_limit);
+bool spawn_may_share(unsigned long long memory_limit);
+
+/*
+ * Root's process takes an ordinary user's id, and some of what that user may then
+ * write below its /proc (oom_score_adj, for one) is a matter of the memory, and so of
+ * everybody who shares it.  So the memory is made undumpable: all of its /proc belongs
+ * to root then, and nobody else may look at it or write there.  The kernel keeps it so
+ * when the id changes, unless fs.suid_dumpable is 1.  True when that was done; until
+ * the rooms are freed.  Only for the first who asked for rooms: two could not agree
+ * when it ends.
+ */
+bool spawn_hide(struct spawn_rooms *r);
 
 /*
  * clone3() with a function to run, in room number i; with CLONE_VM in args->flags

@@ -52,6 +52,7 @@ static void on_fail_record(struct run *r, struct wire *w)
 }
 
 static void on_status(struct run *r);
+static void hear_why(struct run *r);
 
 /* The sockets of the sandbox's network.  Before the release only: what they are
  * was decided by our own code, not by the command. */
@@ -104,6 +105,55 @@ static void on_tree(struct run *r)
 		refuse_mounts(r, e, bad);
 }
 
+static void refuse_evidence(struct run *r, const struct brig_error *err)
+{
+	hear_why(r);
+	if (r->res->error.code == BRIG_E_OK)
+		r->res->error = *err;
+	run_kill(r);
+}
+
+/* The half of the evidence that the tree has no part in.  What is read here cannot
+ * change for the better or the worse: the capabilities and with them the ways to
+ * other namespaces, groups and limits are gone, and the filter is there for good. */
+static void read_confined(struct run *r)
+{
+	struct evidence *ev = &r->res->evidence;
+	struct brig_error err = { 0 };
+
+	if (run_beside(r, &err) < 0) {
+		refuse_evidence(r, &err);
+		return;
+	}
+	r->job_pidfd = sys_pidfd_open(r->job);
+	if (r->job_pidfd < 0) {
+		int e = errno;
+		hear_why(r);
+		fail(r, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
+		return;
+	}
+	if (evidence_confined(ev, r->job, r->job_pidfd, &err) < 0) {
+		refuse_evidence(r, &err);
+		return;
+	}
+	ev->cgroup = cgroup_holds(&r->cg, r->job) ? r->cg.enforced : 0;
+	/* the caller's own limit counts only when it is at least as tight */
+	if (!r->l.nproc || ev->nproc > r->l.nproc)
+		ev->nproc = 0;
+	/* Held until the end: taking the mount tree apart waits for the whole
+	 * machine, and then init's end, which we wait for, need not. */
+	r->mntns = evidence_mntns(r->job, r->job_pidfd);
+}
+
+static void on_confined(struct run *r, pid_t job, int listener)
+{
+	r->job_confined = true;
+	r->job = job;
+	r->listener = listener;
+	if (r->res->error.code == BRIG_E_OK)
+		read_confined(r);
+}
+
 /* One record; false when there was none, or there will be no more. */
 static bool on_control(struct run *r)
 {
@@ -145,12 +195,17 @@ static bool on_control(struct run *r)
 		if (!r->job_ready)
 			on_tree(r);
 		break;
+	case WIRE_CONFINED:
+		if (!r->job_confined && !r->job_ready && in.from > 0)
+			on_confined(r, in.from, take_fd(&fd));
+		break;
 	case WIRE_READY:
-		if (r->job_ready || in.from <= 0)
+		if (r->job_ready || in.from <= 0 || (r->job_confined && in.from != r->job))
 			break;
 		r->job_ready = true;
 		r->job = in.from;
-		r->listener = take_fd(&fd);
+		if (!r->job_confined)
+			r->listener = take_fd(&fd);
 		r->res->evidence.landlock_abi = in.w.landlock_abi;
 		r->res->evidence.landlock_canary = in.w.canary;
 		break;
@@ -209,25 +264,15 @@ static void collect_evidence(struct run *r)
 	struct brig_error err = { 0 };
 
 	r->judged = true;
-	r->job_pidfd = sys_pidfd_open(r->job);
-	if (r->job_pidfd < 0) {
-		int e = errno;
-		hear_why(r);
-		fail(r, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
+	if (!r->job_confined)
+		read_confined(r);
+	if (r->res->error.code != BRIG_E_OK)
 		return;
-	}
-	if (evidence_read(ev, r->job, r->job_pidfd, &err) < 0) {
-		hear_why(r);
-		if (r->res->error.code == BRIG_E_OK)
-			r->res->error = err;
-		run_kill(r);
+	if (evidence_rest(ev, r->job, &err) < 0) {
+		refuse_evidence(r, &err);
 		return;
 	}
 	r->res->have_evidence = true;
-	ev->cgroup = cgroup_holds(&r->cg, r->job) ? r->cg.enforced : 0;
-	/* the caller's own limit counts only when it is at least as tight */
-	if (!r->l.nproc || ev->nproc > r->l.nproc)
-		ev->nproc = 0;
 	/* usually this was seen to when the tree was finished */
 	if (!evidence_covers(ev)) {
 		char bad[200];
@@ -235,12 +280,8 @@ static void collect_evidence(struct run *r)
 		if (e < 0) {
 			hear_why(r);
 			refuse_mounts(r, e, bad);
-			return;
 		}
 	}
-	/* Held until the end: taking the mount tree apart waits for the whole
-	 * machine, and then init's end, which we wait for, need not. */
-	r->mntns = evidence_mntns(r->job, r->job_pidfd);
 }
 
 /* The heart of "fail closed": nothing is released on hope. */

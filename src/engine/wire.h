@@ -15,13 +15,17 @@
 
 enum wire_type {
 	WIRE_MAPPED = 1, /* supervisor → child: ids are mapped, go on */
-	WIRE_LIMITS,     /* supervisor → job: control groups are made (v1: their
-			    `tasks` files attached), enter them */
+	WIRE_PLAN,       /* supervisor → builder: the plan is made.  Attached: the `tasks` of
+			    version 1 groups, n_groups of them, and as root the caller's
+			    trees in the plan's order; as many records as it takes */
 	WIRE_PTY,        /* child → supervisor: the terminal's master, one descriptor */
 	WIRE_NET,        /* child → supervisor: sockets of the sandbox's network, for
 			    the egress process; in the order of struct allow_net */
 	WIRE_TREE,       /* child → supervisor: all mounts are in place */
-	WIRE_READY,      /* job → supervisor: confined and waiting; listener attached */
+	WIRE_CONFINED,   /* job → supervisor: all is taken away that does not need the tree;
+			    listener attached.  Not always said: see job.c */
+	WIRE_READY,      /* job → supervisor: confined and waiting; listener attached if it
+			    was not before */
 	WIRE_GO,         /* supervisor → job: evidence is in, execute */
 	WIRE_FAIL,       /* child or job → supervisor: set-up failed, nothing ran */
 	WIRE_EXEC_FAIL,  /* job → supervisor: execve failed after release */
@@ -33,6 +37,7 @@ struct wire {
 	int32_t errnum;
 	int32_t landlock_abi; /* WIRE_READY: version enforced, 0 none */
 	int32_t canary;       /* WIRE_READY: errno of the Landlock probe */
+	uint32_t n_groups;    /* WIRE_PLAN: how many of the descriptors are `tasks` */
 	char phase[24];
 	char what[200];
 };

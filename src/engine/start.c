@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a sandbox is started: limits, the clone, the plan, and what the new processes
+ * are given.  The order is what makes it fast.  Where the builder borrows our memory
+ * it is there first, and what it needs to know comes while it makes the namespaces.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "engine/diagnose.h"
+#include "engine/run_internal.h"
+
+_Static_assert((int)WIRE_FDS >= (int)CG_MAX_DIRS, "a record carries all groups");
+
+int run_channels(struct run *r, struct brig_error *err)
+{
+	struct launch *l = &r->l;
+	int sv[2], p[2], on = 1;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		goto fail;
+	l->ctl_supervisor = sv[0];
+	l->ctl_child = sv[1];
+	/* the kernel tells who sent a message, in our own pid numbers */
+	if (setsockopt(sv[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
+		goto fail;
+	if (pipe2(p, O_CLOEXEC) < 0)
+		goto fail;
+	l->status_read = p[0];
+	l->status_write = p[1];
+	if (pipe2(p, O_CLOEXEC) < 0)
+		goto fail;
+	l->death_read = p[0];
+	l->death_write = p[1];
+	if (l->spec->capture && !l->spec->pty) {
+		if (pipe2(p, O_CLOEXEC) < 0)
+			goto fail;
+		r->out_read = p[0];
+		l->stdio[1] = p[1];
+		if (pipe2(p, O_CLOEXEC) < 0)
+			goto fail;
+		r->err_read = p[0];
+		l->stdio[2] = p[1];
+		/* /dev/stdout and /dev/stderr are opened by name inside, under
+		 * the sandbox's id */
+		if (l->spec->as_root &&
+		    (fchown(l->stdio[1], l->spec->host_uid, l->spec->host_gid) < 0 ||
+		     fchown(l->stdio[2], l->spec->host_uid, l->spec->host_gid) < 0))
+			goto fail;
+	}
+	const struct spec *s = l->spec;
+	snprintf(l->uid_map, sizeof l->uid_map, "%u %u 1\n", s->in_uid, s->host_uid);
+	snprintf(l->gid_map, sizeof l->gid_map, "%u %u 1\n", s->in_gid, s->host_gid);
+	snprintf(l->uid_map_same, sizeof l->uid_map_same, "%u %u 1\n", s->in_uid,
+		 s->in_uid);
+	snprintf(l->gid_map_same, sizeof l->gid_map_same, "%u %u 1\n", s->in_gid,
+		 s->in_gid);
+	snprintf(l->status_arg, sizeof l->status_arg, "%d", l->status_write);
+	snprintf(l->death_arg, sizeof l->death_arg, "%d", l->death_read);
+	return 0;
+fail:
+	return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "descriptors");
+}
+
+/* Version 1 groups are not delegated to ordinary users; looking for an
+ * exception is worth the time only when somebody asks. */
+static bool wants_groups(const struct run *r)
+{
+	const struct spec *s = r->l.spec;
+
+	return s->as_root || (s->required & LAYERS_LIMITS);
+}
+
+int run_limits(struct run *r, struct brig_error *err)
+{
+	const struct spec *s = r->l.spec;
+	struct cgroup_want want = { .memory = s->limits.memory,
+				    .pids = s->limits.pids,
+				    .cpu_milli = s->limits.cpu_milli };
+
+	if (r->l.nproc)
+		want.pids = 0;
+	if (r->late_limits && !wants_groups(r)) {
+		snprintf(r->cg.why, sizeof r->cg.why,
+			 "version 1 control groups are not delegated to ordinary users");
+		return 0;
+	}
+
+	if (s->required & LAYER_BIT(LAYER_MEMORY))
+		want.asked |= CG_MEMORY;
+	if (s->required & LAYER_BIT(LAYER_CPU))
+		want.asked |= CG_CPU;
+	int e = cgroup_prepare(&r->cg, &want, s->id, err);
+	if (e < 0)
+		return e;
+	if (!r->late_limits && !(r->cg.enforced & CG_PIDS) && kernel_at_least(5, 14))
+		r->l.nproc = s->limits.pids;
+	return watch_limits(s, &r->cg, r->l.nproc, err);
+}
+
+/* Only root's map needs a writer with power over the ids outside; an ordinary
+ * user's child writes its own one-line maps and need not wait for us. */
+static int map_ids(struct run *r, struct brig_error *err)
+{
+	char path[32];
+
+	snprintf(path, sizeof path, "/proc/%d", (int)r->init);
+	cleanup_close int proc = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc < 0)
+		return diagnose_idmap(errno, err);
+	int e = fd_write_at(proc, "gid_map", r->l.gid_map);
+	if (e == 0)
+		e = fd_write_at(proc, "uid_map", r->l.uid_map);
+	if (e < 0)
+		return diagnose_idmap(-e, err);
+	const struct wire go = { .type = WIRE_MAPPED };
+	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go)
+		return err_set(err, BRIG_E_SETUP_FAILED, errno, "clone", "the child died");
+	return 0;
+}
+
+int run_custodian(struct run *r, struct brig_error *err)
+{
+	if (r->cust.pid > 0)
+		return 0;
+	r->cust.cg = &r->cg;
+	r->cust.protect = r->planned ? &r->plan.protect : NULL;
+	r->cust.wsfd = r->l.spec->workspace.fd;
+	r->cust.death_write = &r->l.death_write;
+	r->cust.ctl = &r->l.ctl_supervisor;
+	r->cust.init_pidfd = &r->init_pidfd;
+	r->cust.rooms = &r->l.rooms;
+	r->cust.room = ROOM_CUSTODIAN;
+	int e = custodian_start(&r->cust);
+	/* a filter around us that hides clone3 hides it from the sandbox, too */
+	if (e == -ENOSYS || e == -EPERM)
+		return diagnose_userns(-e, err);
+	return e < 0 ? err_set(err, BRIG_E_NO_MEMORY, -e, "custodian",
+			       "the process that cleans up after us") : 0;
+}
+
+/*
+ * The builder.  The memory is shared as soon as that is known to be safe; whatever is
+ * written to the copy of the launch afterwards is read only when the record of it has
+ * been.
+ */
+static int start_builder(struct run *r, struct brig_error *err)
+{
+	struct launch *l = &r->l;
+	int pidfd = -1;
+	struct clone_args args = {
+		.flags = PLAN_NAMESPACES | CLONE_PIDFD | (l->shares ? CLONE_VM : 0),
+		.pidfd = (uint64_t)(uintptr_t)&pidfd,
+		.exit_signal = SIGCHLD,
+	};
+
+	if (r->cg.clone_fd >= 0) {
+		/* born inside: never a moment outside its limits */
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (unsigned)r->cg.clone_fd;
+	}
+	if (launch_copy(&r->child, l) < 0 ||
+	    (r->planned && launch_give_plan(&r->child, l) < 0))
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the launch");
+	pid_t pid = spawn(&args, &l->rooms, ROOM_BUILDER, child_main, &r->child);
+	if (pid < 0)
+		return diagnose_userns(-pid, err);
+	r->init = pid;
+	r->init_pidfd = pidfd;
+	/* The child has more to do than we have: if it is queued behind us, it
+	 * goes first. */
+	sched_yield();
+	/* Our copies of the child's ends: end of file must mean it closed them. */
+	fd_close(&l->ctl_child);
+	fd_close(&l->status_write);
+	fd_close(&l->death_read);
+	fd_close(&l->stdio[1]);
+	fd_close(&l->stdio[2]);
+	return 0;
+}
+
+/* What the builder waits for.  All at once: as soon as it can go on we may not come to
+ * run for a while. */
+static int send_plan(struct run *r, struct brig_error *err)
+{
+	const struct root *root = &r->l.root;
+	size_t n_ops = r->plan.n_ops, at = root_next_caller(root, 0);
+	struct wire w = { .type = WIRE_PLAN, .n_groups = (uint32_t)r->cg.n_task_fds };
+	int fds[WIRE_FDS];
+	size_t n = w.n_groups;
+
+	memcpy(fds, r->cg.task_fds, n * sizeof fds[0]);
+	do {
+		for (; n < WIRE_FDS && at < n_ops; at = root_next_caller(root, at + 1))
+			fds[n++] = root->slots[at];
+		int e = wire_send(r->l.ctl_supervisor, &w, fds, n);
+		/* a child that is gone has said why, in the socket */
+		if (e == -EPIPE)
+			return 0;
+		if (e < 0)
+			return err_set(err, BRIG_E_SETUP_FAILED, -e, "plan",
+				       "handing it to the builder");
+		w.n_groups = 0;
+		n = 0;
+	} while (at < n_ops);
+	return 0;
+}
+
+static int make_plan(struct run *r, struct brig_error *err)
+{
+	int e = plan_build(&r->plan, r->l.spec, err);
+
+	if (e < 0)
+		return e;
+	r->planned = true;
+	r->l.plan = &r->plan;
+	/* who cleans up after us may be there already */
+	if (r->cust.pid > 0)
+		r->cust.protect = &r->plan.protect;
+	if (root_prepare(&r->l.root, &r->plan) < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the root tree");
+	return 0;
+}
+
+/* A guess that is too low costs ten milliseconds, and nothing else: grow_table(). */
+static unsigned guess_descriptors(const struct spec *s)
+{
+	enum { USUAL_OPS = 96 };
+
+	return root_descriptors(USUAL_OPS + 2 * s->n_binds + strv_len(s->masks));
+}
+
+int run_start(struct run *r, struct brig_error *err)
+{
+	struct launch *l = &r->l;
+	const struct spec *s = l->spec;
+	int e;
+
+	/* Beside the planning.  Not as root, where it takes the plan to know whether
+	 * memory may be shared. */
+	bool early = !s->as_root && spawn_may_share(s->limits.memory);
+	if (early) {
+		l->shares = true;
+		l->table = guess_descriptors(s);
+		e = start_builder(r, err);
+		if (e < 0)
+			return e;
+	}
+	e = make_plan(r, err);
+	if (e < 0)
+		return e;
+	if (early) {
+		if (launch_give_plan(&r->child, l) < 0)
+			return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare",
+				       "the launch");
+	} else {
+		/* a second user namespace has maps to write, see child_take_ids() */
+		l->shares = !r->plan.lock && spawn_may_share(s->limits.memory) &&
+			    spawn_hide(&l->rooms);
+		l->table = root_descriptors(r->plan.n_ops);
+		e = start_builder(r, err);
+	}
+	if (e == 0 && s->as_root)
+		e = map_ids(r, err);
+	if (e == 0)
+		e = root_prepare_callers(&l->root, err);
+	/* who removes groups comes before the groups */
+	bool groups = r->late_limits && wants_groups(r);
+	if (e == 0 && groups)
+		e = run_custodian(r, err);
+	if (e == 0 && r->late_limits)
+		e = run_limits(r, err);
+	return e < 0 ? e : send_plan(r, err);
+}
+
+int run_beside(struct run *r, struct brig_error *err)
+{
+	/* Until here nothing exists that would outlive us: the child does not.  With
+	 * a command there may be. */
+	int e = run_custodian(r, err);
+
+	if (e < 0)
+		return e;
+	r->res->evidence.nested = r->l.spec->nested;
+	evidence_read_own(&r->res->evidence);
+	return 0;
+}
