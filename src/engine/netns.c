@@ -6,8 +6,8 @@
  * memory and descriptors meanwhile, but not errno: system calls are made bare.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -50,7 +50,20 @@ int netns_loopback_up(void)
 	return (int)r;
 }
 
-/* The namespace as a descriptor, or -errno. */
+/* The namespace we are in, as a descriptor, from a socket of it: there may be no /proc
+ * at the moment. */
+static long own_namespace(void)
+{
+	long sock = SYS3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (sock < 0)
+		return sock;
+	long ns = SYS3(SYS_ioctl, sock, SIOCGSKNS, 0);
+	SYS1(SYS_close, sock);
+	return ns;
+}
+
+/* Made, as a descriptor, or -errno. */
 static long make_namespace(const struct launch *l)
 {
 	long r = SYS1(SYS_unshare, CLONE_NEWNET);
@@ -64,8 +77,7 @@ static long make_namespace(const struct launch *l)
 	if (r < 0)
 		return r;
 	/* in the builder's table too: it joins through this descriptor */
-	return SYS4(SYS_openat, AT_FDCWD, "/proc/thread-self/ns/net",
-		    O_RDONLY | O_CLOEXEC, 0);
+	return own_namespace();
 }
 
 void netns_make(struct launch *l)
