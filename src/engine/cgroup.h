@@ -59,8 +59,6 @@ struct cgroup_usage {
 	uint64_t memory_peak;  /* bytes, 0 unknown */
 	uint64_t oom_kills;
 	uint64_t pids_refused; /* forks refused by the limit */
-	uint64_t cpu_usec;     /* 0 unknown */
-	uint64_t throttled_usec;
 };
 
 /* Marks *cg as empty (all descriptors -1). */

@@ -272,11 +272,5 @@ void cg_v1_usage(const struct cgroup *cg, struct cgroup_usage *u)
 		}
 		if (cg->bits[i] & CG_PIDS)
 			u->pids_refused = read_key(dir, "pids.events", "max");
-		if (cg->bits[i] & CG_CPU) {
-			/* only where cpuacct shares the hierarchy */
-			u->cpu_usec = read_number(dir, "cpuacct.usage") / 1000;
-			u->throttled_usec =
-				read_key(dir, "cpu.stat", "throttled_time") / 1000;
-		}
 	}
 }

@@ -597,9 +597,4 @@ void cg_v2_usage(const struct cgroup *cg, struct cgroup_usage *u)
 		u->oom_kills = cg_key_value(text, "oom_kill");
 	if (fd_read_at(dir, "pids.events", text, sizeof text) > 0)
 		u->pids_refused = cg_key_value(text, "max");
-	/* the usage line is there without the controller, too */
-	if (fd_read_at(dir, "cpu.stat", text, sizeof text) > 0) {
-		u->cpu_usec = cg_key_value(text, "usage_usec");
-		u->throttled_usec = cg_key_value(text, "throttled_usec");
-	}
 }

@@ -23,20 +23,29 @@ const char *const evidence_ns_names[EV_NS_COUNT] = {
 	[LAYER_CGROUP] = "cgroup",
 };
 
-/* The value after "Name:" at the start of a line, or NULL. */
-static const char *field(const char *text, const char *name)
-{
-	size_t n = strlen(name);
+/* A line of /proc/PID/status: its name, and where its value goes. */
+struct field {
+	const char *name;
+	int base;
+	uint64_t value;
+	bool found; /* a field that is not there is not evidence of zero */
+};
 
-	for (const char *p = text; p; p = strchr(p, '\n')) {
-		if (*p == '\n')
-			p++;
-		if (strncmp(p, name, n) == 0 && p[n] == ':') {
-			p += n + 1;
-			return p + strspn(p, " \t");
+/* All that are asked for in one pass: the text is long, and it is read while the
+ * command waits. */
+static void read_fields(const char *text, struct field *f, size_t n)
+{
+	for (const char *p = text; *p;) {
+		const char *end = strchrnul(p, '\n');
+		size_t len = strcspn(p, ":\n");
+		for (size_t i = 0; p[len] == ':' && i < n; i++) {
+			if (memcmp(p, f[i].name, len) != 0 || f[i].name[len])
+				continue;
+			f[i].value = strtoull(p + len + 1, NULL, f[i].base);
+			f[i].found = true;
 		}
+		p = *end ? end + 1 : end;
 	}
-	return NULL;
 }
 
 static int read_status(struct evidence *ev, int proc)
@@ -45,28 +54,28 @@ static int read_status(struct evidence *ev, int proc)
 	ssize_t n = fd_read_at(proc, "status", text, sizeof text);
 	if (n < 0)
 		return (int)n;
-	const struct {
-		const char *name;
-		uint64_t *to;
-	} caps[] = {
-		{ "CapInh", &ev->cap_inh }, { "CapPrm", &ev->cap_prm },
-		{ "CapEff", &ev->cap_eff }, { "CapBnd", &ev->cap_bnd },
-		{ "CapAmb", &ev->cap_amb },
+	enum { INH, PRM, EFF, BND, AMB, MODE, FILTERS, NNP, UID, FIELDS };
+	struct field f[FIELDS] = {
+		[INH] = { .name = "CapInh", .base = 16 },
+		[PRM] = { .name = "CapPrm", .base = 16 },
+		[EFF] = { .name = "CapEff", .base = 16 },
+		[BND] = { .name = "CapBnd", .base = 16 },
+		[AMB] = { .name = "CapAmb", .base = 16 },
+		[MODE] = { .name = "Seccomp", .base = 10 },
+		[FILTERS] = { .name = "Seccomp_filters", .base = 10 },
+		[NNP] = { .name = "NoNewPrivs", .base = 10 },
+		[UID] = { .name = "Uid", .base = 10 },
 	};
-	const char *v;
-	for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {
-		v = field(text, caps[i].name);
-		/* a field that is not there is not evidence of zero */
-		*caps[i].to = v ? strtoull(v, NULL, 16) : UINT64_MAX;
-	}
-	v = field(text, "Seccomp");
-	ev->seccomp = v ? atoi(v) : -1;
-	v = field(text, "Seccomp_filters");
-	ev->seccomp_filters = v ? atoi(v) : -1;
-	v = field(text, "NoNewPrivs");
-	ev->no_new_privs = v ? atoi(v) : -1;
-	v = field(text, "Uid");
-	ev->uid_host = v ? strtoull(v, NULL, 10) : 0;
+	uint64_t *const caps[] = { &ev->cap_inh, &ev->cap_prm, &ev->cap_eff, &ev->cap_bnd,
+				   &ev->cap_amb };
+
+	read_fields(text, f, FIELDS);
+	for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++)
+		*caps[i] = f[INH + i].found ? f[INH + i].value : UINT64_MAX;
+	ev->seccomp = f[MODE].found ? (int)f[MODE].value : -1;
+	ev->seccomp_filters = f[FILTERS].found ? (int)f[FILTERS].value : -1;
+	ev->no_new_privs = f[NNP].found ? (int)f[NNP].value : -1;
+	ev->uid_host = f[UID].found ? f[UID].value : 0;
 	return 0;
 }
 
@@ -181,13 +190,15 @@ void evidence_read_own(struct evidence *ev)
 {
 	cleanup_close int self = sys_pidfd_open(getpid());
 	read_namespaces(ev->ns_host, getpid(), self, ~0u);
-	/* 0: no filter around us, nothing to count */
-	const char *v = "0";
-	big_buffer char text[4096];
-	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
-		v = fd_read_at(AT_FDCWD, "/proc/self/status", text, sizeof text) > 0 ?
-			    field(text, "Seccomp_filters") : NULL;
-	ev->seccomp_filters_own = v ? atoi(v) : INT_MAX; /* unknown: no evidence */
+	/* no filter around us: nothing to count */
+	struct field own = { .name = "Seccomp_filters", .base = 10, .found = true };
+	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0) {
+		big_buffer char text[4096];
+		own.found = false;
+		if (fd_read_at(AT_FDCWD, "/proc/self/status", text, sizeof text) > 0)
+			read_fields(text, &own, 1);
+	}
+	ev->seccomp_filters_own = own.found ? (int)own.value : INT_MAX; /* no evidence */
 }
 
 static int open_proc(pid_t pid, struct brig_error *err)

@@ -76,7 +76,8 @@ static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool 
 
 	self = getpid();
 	pid_t pid = clone(hold_namespace, stack + sizeof stack,
-			  CLONE_NEWUSER | CLONE_VM | SIGCHLD, &self);
+			  CLONE_NEWUSER | CLONE_VM | CLONE_FILES | CLONE_SIGHAND | SIGCHLD,
+			  &self);
 	if (pid < 0)
 		return -errno;
 	int r = write_map(pid, "uid_map", uid, to_uid, swap);

@@ -64,10 +64,21 @@ static enum protect_check check_for(const char *path)
 	return PROTECT_CHECK_NONE;
 }
 
+static uint32_t hash_of(const char *path)
+{
+	uint32_t h = 2166136261u; /* FNV-1a */
+
+	for (; *path; path++)
+		h = (h ^ (unsigned char)*path) * 16777619u;
+	return h;
+}
+
 struct protect_entry *scan_find(const struct protect *p, const char *path)
 {
+	uint32_t hash = hash_of(path);
+
 	for (size_t i = 0; i < p->n; i++)
-		if (!strcmp(p->v[i].path, path))
+		if (p->v[i].hash == hash && !strcmp(p->v[i].path, path))
 			return &p->v[i];
 	return NULL;
 }
@@ -121,7 +132,7 @@ int scan_add(struct scan *s, enum protect_kind kind, const char *path, int fd,
 	}
 	struct protect_entry *e = &p->v[p->n++];
 	*e = (struct protect_entry){ .kind = kind, .path = copy, .fd = fd,
-				     .target = target, .check = check_for(path) };
+				     .hash = hash_of(path), .target = target, .check = check_for(path) };
 	if (st) {
 		e->is_dir = S_ISDIR(st->st_mode);
 		e->dev = st->st_dev;

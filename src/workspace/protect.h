@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -45,6 +46,7 @@ struct protect_entry {
 	 * cannot be used again for a planted file, and so that a mount can be
 	 * made from what was looked at rather than from its name. */
 	int fd;
+	uint32_t hash; /* of the path */
 	dev_t dev;
 	ino_t ino;
 	struct timespec ctime; /* of a file: by a second name or another way in it
