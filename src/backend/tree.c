@@ -330,6 +330,7 @@ static void finish(struct tree *t)
 		egress_end(t->job->egress, res);
 	/* No process refers to it any more. */
 	collect_later(&t->mntns);
+	fd_close(&t->mntns);
 	if (!t->settled)
 		tree_settle(t, res);
 	if (t->released) {

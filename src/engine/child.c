@@ -340,17 +340,10 @@ static void open_directory(struct launch *l)
 	close(top);
 }
 
-/* The mounts are what they will be: the supervisor looks at them now, and the job
- * goes on. */
+/* The mounts are what they will be, and the job goes on. */
 static void announce_tree(struct launch *l)
 {
-	const struct wire w = { .type = WIRE_TREE };
-
 	open_directory(l);
-	int e = wire_send(l->ctl_child, &w, NULL, 0);
-
-	if (e < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, -e, "mount", "the supervisor");
 	launch_set(&l->tree_done);
 }
 

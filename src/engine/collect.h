@@ -3,9 +3,10 @@
 #define ENGINE_COLLECT_H
 
 /*
- * Closes a descriptor whose end takes long, without waiting for it: the kernel's
- * collector of unreachable sockets does it, in a worker of its own (before Linux
- * 6.8 it does it here and now).  *fd is -1 afterwards in any case.
+ * For a descriptor whose end takes long.  Afterwards *fd is another one, which holds
+ * it; to close that does not wait: the kernel's collector of unreachable sockets ends
+ * what it held, in a worker of its own (before Linux 6.8 here and now).  Where that
+ * cannot be had *fd stays what it is, and closing it only takes longer.
  */
 void collect_later(int *fd);
 

@@ -99,18 +99,14 @@ static const unsigned char ns_request[EV_NS_COUNT] = {
 	[LAYER_IPC] = 2,  [LAYER_UTS] = 10,  [LAYER_CGROUP] = 1,
 };
 
-/* The inode numbers of a process's namespaces in a set of layers; 0 where one
- * cannot be had. */
-static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd,
-			    unsigned layers)
+/* The inode numbers of a process's namespaces; 0 where one cannot be had. */
+static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd)
 {
 	char path[32];
 	struct stat st;
 	cleanup_close int proc = -1;
 
 	for (int i = 0; i < EV_NS_COUNT; i++) {
-		if (!(layers & LAYER_BIT(i)))
-			continue;
 		int fd = pidfd < 0 ? -1 : ioctl(pidfd, _IO(0xff, ns_request[i]), 0);
 		out[i] = fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
 		if (fd >= 0) {
@@ -155,41 +151,10 @@ static bool id_maps(int proc, bool nested)
 	return one_id_map(proc, "uid_map", nested) && one_id_map(proc, "gid_map", nested);
 }
 
-int evidence_tree(struct evidence *ev, const struct plan *p, pid_t pid, int pidfd,
-		  char *bad, size_t cap)
-{
-	uint64_t ns[EV_NS_COUNT] = { 0 };
-	struct stat st;
-	char path[32];
-
-	int r = evidence_mounts(p, pid, bad, cap);
-	if (r < 0)
-		return r;
-	snprintf(path, sizeof path, "/proc/%d", (int)pid);
-	cleanup_close int proc = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (proc < 0)
-		return -errno;
-	if (fstatat(proc, "root/.", &st, 0) < 0)
-		return -errno;
-	ev->tree_root[0] = st.st_dev;
-	ev->tree_root[1] = st.st_ino;
-	ev->uid_ok = id_maps(proc, ev->nested);
-	read_namespaces(ns, pid, pidfd, LAYER_BIT(LAYER_USER) | LAYER_BIT(LAYER_MOUNT));
-	ev->tree_user = ns[LAYER_USER];
-	ev->tree_mnt = ns[LAYER_MOUNT];
-	return 0;
-}
-
-bool evidence_covers(const struct evidence *ev)
-{
-	return ev->tree_mnt && ev->tree_mnt == ev->ns[LAYER_MOUNT] &&
-	       ev->tree_root[0] == ev->root[0] && ev->tree_root[1] == ev->root[1];
-}
-
 void evidence_read_own(struct evidence *ev)
 {
 	cleanup_close int self = sys_pidfd_open(getpid());
-	read_namespaces(ev->ns_host, getpid(), self, ~0u);
+	read_namespaces(ev->ns_host, getpid(), self);
 	/* no filter around us: nothing to count */
 	struct field own = { .name = "Seccomp_filters", .base = 10, .found = true };
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0) {
@@ -224,7 +189,9 @@ static int read_confined(struct evidence *ev, int proc, pid_t pid, int pidfd,
 	if (r < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence",
 			       "/proc/%d/status", (int)pid);
-	read_namespaces(ev->ns, pid, pidfd, ~0u);
+	read_namespaces(ev->ns, pid, pidfd);
+	/* written once, and for good */
+	ev->uid_ok = id_maps(proc, ev->nested);
 	if (prlimit(pid, RLIMIT_NPROC, NULL, &lim) == 0)
 		ev->nproc = lim.rlim_cur == RLIM_INFINITY ? 0 : lim.rlim_cur;
 	return 0;
@@ -233,14 +200,9 @@ static int read_confined(struct evidence *ev, int proc, pid_t pid, int pidfd,
 static void read_rest(struct evidence *ev, int proc)
 {
 	struct stat theirs, ours;
-
-	if (!ev->tree_user || ev->tree_user != ev->ns[LAYER_USER])
-		ev->uid_ok = id_maps(proc, ev->nested);
 	bool seen = fstatat(proc, "root/.", &theirs, 0) == 0;
 	ev->root_ok = seen && stat("/", &ours) == 0 &&
 		      (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino);
-	ev->root[0] = seen ? theirs.st_dev : 0;
-	ev->root[1] = seen ? theirs.st_ino : 0;
 }
 
 int evidence_confined(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err)

@@ -28,9 +28,6 @@ struct evidence {
 	uint64_t uid_host;             /* the id the process has outside */
 	bool nested;                   /* id 0 here is not root of the machine */
 	bool uid_ok;                   /* uid and gid maps are the one entry asked for */
-	uint64_t tree_user, tree_mnt;  /* the namespaces evidence_tree() looked at */
-	uint64_t tree_root[2], root[2]; /* device and inode: the root it looked from, and
-					   that of the process */
 	bool root_ok;                  /* its root directory is not the supervisor's */
 	int landlock_abi;              /* from the process, with the canary's verdict */
 	int landlock_canary;           /* errno; EACCES is proof */
@@ -64,15 +61,6 @@ int evidence_mntns(pid_t pid, int pidfd);
  * there, with other flags). */
 struct plan;
 int evidence_mounts(const struct plan *p, pid_t pid, char *bad, size_t cap);
-
-/* The same, and the id maps, as soon as the tree stands: through init, while the
- * command's process is still confining itself.  Which namespaces it was about is
- * noted; for a process in others it counts for nothing. */
-int evidence_tree(struct evidence *ev, const struct plan *p, pid_t pid, int pidfd,
-		  char *bad, size_t cap);
-
-/* Whether that was about the mounts of the process of evidence_read(). */
-bool evidence_covers(const struct evidence *ev);
 
 /* The LAYER_BIT set the evidence supports. */
 unsigned evidence_layers(const struct evidence *ev);

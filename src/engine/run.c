@@ -23,7 +23,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/egress.h"
 #include "engine/exec.h"
@@ -171,7 +170,7 @@ static bool finish(struct run *r)
 		egress_end(r->egress, res);
 	free(r->egress);
 	/* No process refers to it any more. */
-	collect_later(&r->mntns);
+	fd_close(&r->mntns);
 	run_settle(r);
 	if (r->released)
 		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/egress.h"
 #include "engine/run_internal.h"
@@ -90,19 +91,6 @@ static void refuse_mounts(struct run *r, int e, const char *bad)
 			     "outside of it");
 	}
 	run_kill(r);
-}
-
-/* The tree stands, and the job still has work to do: time to look. */
-static void on_tree(struct run *r)
-{
-	char bad[200];
-	int e = evidence_tree(&r->res->evidence, r->l.plan, r->init, r->init_pidfd, bad,
-			      sizeof bad);
-
-	/* What could not be looked at, perhaps because all of it is dying, is
-	 * looked at again before the release, through the job. */
-	if (e == -EROFS)
-		refuse_mounts(r, e, bad);
 }
 
 static void refuse_evidence(struct run *r, const struct brig_error *err)
@@ -191,10 +179,6 @@ static bool on_control(struct run *r)
 		if (r->term.pty < 0 && !r->job_ready && r->l.spec->pty)
 			r->term.pty = take_fd(&fd);
 		break;
-	case WIRE_TREE:
-		if (!r->job_ready)
-			on_tree(r);
-		break;
 	case WIRE_CONFINED:
 		if (!r->job_confined && !r->job_ready && in.from > 0)
 			on_confined(r, in.from, take_fd(&fd));
@@ -273,14 +257,11 @@ static void collect_evidence(struct run *r)
 		return;
 	}
 	r->res->have_evidence = true;
-	/* usually this was seen to when the tree was finished */
-	if (!evidence_covers(ev)) {
-		char bad[200];
-		int e = evidence_mounts(r->l.plan, r->job, bad, sizeof bad);
-		if (e < 0) {
-			hear_why(r);
-			refuse_mounts(r, e, bad);
-		}
+	char bad[200];
+	int e = evidence_mounts(r->l.plan, r->job, bad, sizeof bad);
+	if (e < 0) {
+		hear_why(r);
+		refuse_mounts(r, e, bad);
 	}
 }
 
@@ -327,6 +308,8 @@ static void judge_and_release(struct run *r)
 	r->res->ran = true;
 	r->t_release = now_ns();
 	r->res->setup_us = (r->t_release - r->t_start) / 1000;
+	/* nobody waits for us now */
+	collect_later(&r->mntns);
 }
 
 static void on_signal(struct run *r)

@@ -21,7 +21,6 @@ enum wire_type {
 	WIRE_PTY,        /* child → supervisor: the terminal's master, one descriptor */
 	WIRE_NET,        /* child → supervisor: sockets of the sandbox's network, for
 			    the egress process; in the order of struct allow_net */
-	WIRE_TREE,       /* child → supervisor: all mounts are in place */
 	WIRE_CONFINED,   /* job → supervisor: all is taken away that does not need the tree;
 			    listener attached.  Not always said: see job.c */
 	WIRE_READY,      /* job → supervisor: confined and waiting; listener attached if it
