@@ -73,7 +73,7 @@ static void a_record_says_who_sent_it(void **state)
 /* The last word of one that died with something of ours unread is not lost. */
 static void the_reason_survives_a_reset(void **state)
 {
-	const struct wire unread = { .type = WIRE_LIMITS };
+	const struct wire unread = { .type = WIRE_PLAN };
 	struct wire_in in;
 
 	(void)state;
