@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A descriptor that ends after its holder does, and not in the holder's close(). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "engine/collect.h"
+
+static bool ended(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, ms) == 1 && (p.revents & POLLHUP);
+}
+
+/* What is held does not end before the holder is closed, and does then, though
+ * nobody has closed it. */
+static void test_held_until_closed(void **state)
+{
+	int p[2];
+
+	(void)state;
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	int held = p[1];
+	collect_later(&held);
+	assert_int_not_equal(held, p[1]);
+	assert_int_equal(fcntl(p[1], F_GETFD), -1);
+	assert_int_equal(fcntl(held, F_GETFD), FD_CLOEXEC);
+	assert_false(ended(p[0], 50));
+	close(held);
+	assert_true(ended(p[0], 5000));
+	close(p[0]);
+}
+
+static void test_none(void **state)
+{
+	int fd = -1;
+
+	(void)state;
+	collect_later(&fd);
+	assert_int_equal(fd, -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_held_until_closed),
+		cmocka_unit_test(test_none),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
