@@ -79,10 +79,10 @@ void child_fail(const struct launch *l, enum brig_code code, int errnum,
 	_exit(125);
 }
 
-/* Waits for one record of that type and takes up to cap descriptors that come with
- * it; how many.  Anything else, and the end of the supervisor, ends the process. */
-static size_t take(const struct launch *l, enum wire_type type, struct wire *w, int *fds,
-		   size_t cap)
+/* Waits for one record of that type and takes the descriptors that come with it; how
+ * many.  Anything else, and the end of the supervisor, ends the process. */
+static size_t take(const struct launch *l, enum wire_type type, struct wire *w,
+		   int fds[WIRE_FDS])
 {
 	struct iovec iov = { w, sizeof *w };
 	union {
@@ -91,7 +91,7 @@ static size_t take(const struct launch *l, enum wire_type type, struct wire *w, 
 	} ctl;
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
 			    .msg_control = ctl.space,
-			    .msg_controllen = CMSG_SPACE(cap * sizeof(int)) };
+			    .msg_controllen = CMSG_LEN(WIRE_FDS * sizeof(int)) };
 	ssize_t n;
 
 	do
@@ -100,6 +100,10 @@ static size_t take(const struct launch *l, enum wire_type type, struct wire *w, 
 	/* end of file: the supervisor is gone, and so are we */
 	if (n != (ssize_t)sizeof *w || w->type != type)
 		_exit(125);
+	/* a group or a tree that did not arrive is one that we would do without */
+	if (m.msg_flags & MSG_CTRUNC)
+		child_fail(l, BRIG_E_SETUP_FAILED, EMFILE, "plan",
+			   "the descriptors that come with it");
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	if (!c || c->cmsg_type != SCM_RIGHTS)
 		return 0;
@@ -117,7 +121,7 @@ static void take_plan(struct launch *l)
 	size_t at = 0;
 
 	do {
-		size_t i = 0, n = take(l, WIRE_PLAN, &w, fds, WIRE_FDS);
+		size_t i = 0, n = take(l, WIRE_PLAN, &w, fds);
 		for (; i < n && i < w.n_groups && l->n_groups < CG_MAX_DIRS; i++)
 			l->groups[l->n_groups++] = fds[i];
 		for (; i < n; i++) {
@@ -401,6 +405,7 @@ int child_main(void *launch)
 	struct launch *l = launch;
 	bool own_net = plan_own_net(l->spec);
 	struct wire w;
+	int fds[WIRE_FDS];
 	pid_t job = -1;
 
 	/* Our copies of the supervisor's ends: as long as one is open here, its
@@ -418,7 +423,7 @@ int child_main(void *launch)
 	if (own_net)
 		job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
 	if (l->spec->as_root)
-		take(l, WIRE_MAPPED, &w, NULL, 0);
+		take(l, WIRE_MAPPED, &w, fds);
 	else
 		map_own_ids(l);
 	child_take_ids(l);

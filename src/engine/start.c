@@ -173,6 +173,8 @@ static int start_builder(struct run *r, struct brig_error *err)
 	    (r->planned && launch_give_plan(&r->child, l) < 0))
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the launch");
 	pid_t pid = spawn(&args, &l->rooms, ROOM_BUILDER, child_main, &r->child);
+	if (pid == -EMFILE || pid == -ENFILE) /* the pidfd's */
+		return err_set(err, BRIG_E_NO_MEMORY, -pid, "clone", "descriptors");
 	if (pid < 0)
 		return diagnose_userns(-pid, err);
 	r->init = pid;
