@@ -101,11 +101,11 @@ int bwrap_features(const char *path, struct bwrap_features *f)
 	char *text = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (text == MAP_FAILED)
 		return -errno;
-	bool own = memmem(text, len, "--unshare-user-try", 18) != NULL;
-	if (own)
-		bwrap_features_find(f, text, len);
+	bwrap_features_find(f, text, len);
 	munmap(text, len);
-	/* else a wrapper around it: nothing is assumed of that */
+	/* a wrapper around it: nothing is assumed of that */
+	if (!f->own)
+		*f = (struct bwrap_features){ 0 };
 	return 0;
 }
 
@@ -176,10 +176,10 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	if (s->limits.pids && kernel_at_least(5, 14))
 		st->nproc = s->limits.pids;
 	int args_fd = bwrap_data_fd(&st->fds, "brig-args", st->args.data, st->args.len);
-	int gate_fd = bwrap_data_fd(&st->fds, "brig-gate", brig_gate_image,
-				    brig_gate_image_len);
-	int init_fd = bwrap_data_fd(&st->fds, "brig-init", brig_init_image,
-				    brig_init_image_len);
+	int gate_fd = bwrap_image_fd(&st->fds, "brig-gate", brig_gate_image,
+				     brig_gate_image_len);
+	int init_fd = bwrap_image_fd(&st->fds, "brig-init", brig_init_image,
+				     brig_init_image_len);
 	if (args_fd < 0 || gate_fd < 0 || init_fd < 0 ||
 	    make_argv(st, args_fd, gate_fd, init_fd) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");

@@ -59,6 +59,7 @@ static void release(void *p)
 	if (!st)
 		return;
 	scratch_remove(&st->scratch, st->uid);
+	scratch_forget(&st->scratch);
 	if (st->spec && st->spec->net == NET_ALLOW)
 		egress_forget(&st->egress);
 	guard_free(st->guard);
@@ -161,10 +162,8 @@ static int allow_system(struct state *st)
 	return r == 0 ? allow_path(st, "/proc", LL_LOOK, true) : r;
 }
 
-static int make_ruleset(struct state *st, struct brig_error *err)
+static int find_landlock(struct state *st, struct brig_error *err)
 {
-	const struct spec *s = st->spec;
-
 	st->abi = landlock_abi();
 	if (st->abi <= 0) {
 		err_set(err, BRIG_E_LANDLOCK_UNAVAILABLE, st->abi ? -st->abi : ENOSYS,
@@ -173,13 +172,22 @@ static int make_ruleset(struct state *st, struct brig_error *err)
 			     "line, or --backend native");
 		return -EOPNOTSUPP;
 	}
-	if (s->net == NET_ALLOW && st->abi < 4) {
+	if (st->spec->net == NET_ALLOW && st->abi < 4) {
 		err_set(err, BRIG_E_UNSUPPORTED, 0, "landlock",
 			"this kernel's Landlock (version %d) does not hold connections to "
 			"ports, which an allow-list needs", st->abi);
 		err_fix(err, "use Linux 6.7 or later, --net none, or --backend native");
 		return -EOPNOTSUPP;
 	}
+	return 0;
+}
+
+/* All rules but that for the private directory, while the command's process starts. */
+static int supply(void *arg, struct brig_error *err)
+{
+	struct state *st = arg;
+	const struct spec *s = st->spec;
+
 	st->ruleset = landlock_ruleset(NULL, 0, st->abi, s->net != NET_HOST);
 	int r = st->ruleset < 0 ? st->ruleset : allow_system(st);
 	for (int i = 0; i < 2 && r == 0 && s->net == NET_ALLOW; i++)
@@ -284,7 +292,7 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	if (r == 0)
 		r = make_proxies(st, err);
 	if (r == 0)
-		r = make_ruleset(st, err);
+		r = find_landlock(st, err);
 	if (r < 0)
 		return r;
 	st->filter_len = landlock_filter(st->filter, st->abi, s->net);
@@ -296,16 +304,17 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 					  "environment") : 0;
 }
 
-/* In the keeper, which removes it if nobody else lives to: makes the private
- * directory and lets the command write there. */
+/* There is a keeper, which removes it if nobody else lives to: makes the private
+ * directory. */
 static int begin(void *arg)
 {
 	struct state *st = arg;
-	int r = scratch_make(&st->scratch, st->uid, st->gid);
 
-	return r < 0 ? r : landlock_allow(st->ruleset, st->scratch.fd, LL_WRITE, true,
-					  st->abi);
+	return scratch_make(&st->scratch, st->uid, st->gid);
 }
+
+/* What the command's process is given, in this order. */
+enum { GIVEN_RULESET, GIVEN_SCRATCH, GIVEN__N };
 
 /* Proof that Landlock holds connections to ports: nobody else says EACCES. */
 static bool ports_are_held(void)
@@ -343,20 +352,23 @@ static int load_filters(const struct state *st, int *listener)
 }
 
 /* In the command's process: no allocation, no stdio. */
-static int confine(const void *arg, struct wire *ready, int *listener,
+static int confine(const void *arg, const int *given, struct wire *ready, int *listener,
 		   const char **what, enum brig_code *code)
 {
 	const struct state *st = arg;
 	*code = BRIG_E_LANDLOCK_UNAVAILABLE;
 	*what = "restricting the command";
-	int r = landlock_apply(st->ruleset);
+	int r = landlock_allow(given[GIVEN_RULESET], given[GIVEN_SCRATCH], LL_WRITE, true,
+			       st->abi);
+	if (r == 0)
+		r = landlock_apply(given[GIVEN_RULESET]);
 	if (r < 0)
 		return r;
 	*what = "holding connections to ports";
 	if (st->spec->net == NET_ALLOW && !ports_are_held())
 		return -EPERM;
 	ready->landlock_abi = st->abi;
-	ready->canary = landlock_canary(st->scratch.fd);
+	ready->canary = landlock_canary(given[GIVEN_SCRATCH]);
 	*code = BRIG_E_SECCOMP_FAILED;
 	*what = "loading the filter";
 	r = load_filters(st, listener);
@@ -395,6 +407,13 @@ static unsigned judge(const void *arg, const struct evidence *ev,
 	return bits;
 }
 
+static void leave(void *arg)
+{
+	struct state *st = arg;
+
+	scratch_remove(&st->scratch, st->uid); /* a failure shows in settle() */
+}
+
 static void settle(void *arg, struct brig_result *res)
 {
 	struct state *st = arg;
@@ -416,10 +435,13 @@ static void notified(void *arg, int *listener, uint32_t refused[DENY_MAX_CALL],
 static void run(const struct spec *s, void *state, struct brig_result *res)
 {
 	struct state *st = state;
+	const int *const give[GIVEN__N] = { &st->ruleset, &st->scratch.fd };
 	const struct tree_job job = {
 		.spec = s, .argv = s->argv, .paths = st->plan.exec_paths, .env = st->env,
-		.sandbox = true, .wanted = watch_wanted(s), .can = CAN,
-		.begin = begin, .drop = &st->ruleset, .confine = confine, .judge = judge, .settle = settle, .arg = st,
+		.sandbox = true, .wanted = watch_wanted(s), .can = CAN, .begin = begin,
+		.supply = supply, .give = give, .n_give = GIVEN__N, .drop = &st->ruleset,
+		.confine = confine, .judge = judge, .leave = leave, .settle = settle,
+		.arg = st,
 		.protect = &st->plan.protect,
 		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 		.notified = s->net == NET_ALLOW ? notified : NULL,

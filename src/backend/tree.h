@@ -4,14 +4,15 @@
  * namespace of their own making: start, confine, prove, release, watch, and at
  * the end nothing is left of it.
  *
- *   supervisor (brig) ── fork ─▶ keeper ── clone ─▶ the command's process
+ *   supervisor (brig) ── clone ─▶ keeper ── clone ─▶ the command's process
  *      deadline, output,          subreaper: every        confines itself, says
  *      signals, evidence          orphan becomes its      READY, waits for GO,
  *                                 child; ends them all    executes
  *
- * The keeper is what outlives a supervisor that was killed: it sees the end of
- * their socket, ends the tree and cleans up.  If the keeper is killed, its
- * descendants fall to the supervisor, which is a subreaper as well.
+ * The keeper is what outlives a supervisor that was killed: the kernel tells it that
+ * its parent is gone, it ends the tree and cleans up.  As a rule it has the
+ * supervisor's memory and descriptors, see start() in tree.c.  If the keeper is killed,
+ * its descendants fall to the supervisor, which is a subreaper as well.
  */
 #ifndef BACKEND_TREE_H
 #define BACKEND_TREE_H
@@ -28,6 +29,8 @@
 #include "engine/spec.h"
 #include "engine/wire.h"
 #include "workspace/protect.h"
+
+enum { TREE_GIVE = 4 };
 
 struct tree_job {
 	const struct spec *spec;
@@ -51,16 +54,21 @@ struct tree_job {
 			    evidence is listed as missing */
 	unsigned can;    /* LAYER_BITs this backend may claim */
 
-	/* In the keeper, before the command's process exists: makes what settle()
-	 * removes.  No allocation.  May be NULL.  -errno. */
+	/* When the keeper exists, in it or beside it: makes what settle() removes.
+	 * No allocation.  May be NULL.  -errno. */
 	int (*begin)(void *arg);
-	/* Of no use to the supervisor once the keeper has a copy: closed while it
-	 * waits anyway.  May be NULL. */
+	/* In the supervisor, while the command's process starts if that is possible:
+	 * what confine() needs.  May be NULL.  -errno with err. */
+	int (*supply)(void *arg, struct brig_error *err);
+	/* Descriptors of begin() and supply() that the command's process gets. */
+	const int *const *give;
+	size_t n_give; /* at most TREE_GIVE */
+	/* One of them is of no use to the supervisor afterwards: closed.  May be NULL. */
 	int *drop;
-	/* Last steps of the command's process before READY.  No allocation, no
-	 * stdio.  Fills *ready, and *listener when its filter tells of refused
-	 * calls; 0, or -errno with *what and *code. */
-	int (*confine)(const void *arg, struct wire *ready, int *listener,
+	/* Last steps of the command's process before READY, with what it was given.  No
+	 * allocation, no stdio.  Fills *ready, and *listener when its filter tells of
+	 * refused calls; 0, or -errno with *what and *code. */
+	int (*confine)(const void *arg, const int *given, struct wire *ready, int *listener,
 		       const char **what, enum brig_code *code);
 	/* The listener has something to ask; NULL: only refusals, which are counted. */
 	void (*notified)(void *arg, int *listener, uint32_t refused[DENY_MAX_CALL],
@@ -71,6 +79,10 @@ struct tree_job {
 	/* Before the release, in the supervisor: the last chance to refuse.  May
 	 * be NULL.  -errno with err. */
 	int (*before_release)(const void *arg, struct brig_error *err);
+	/* Every process of the tree is on its way out and makes no more files: a first
+	 * part of settle(), which does it if this was not called or failed.  May be
+	 * NULL. */
+	void (*leave)(void *arg);
 	/* When every process of the tree is gone.  res is NULL in the keeper of
 	 * a supervisor that was killed; no allocation then.  May be NULL. */
 	void (*settle)(void *arg, struct brig_result *res);

@@ -25,6 +25,8 @@ enum wire_type {
 	WIRE_GO,         /* supervisor → job: evidence is in, execute */
 	WIRE_FAIL,       /* child or job → supervisor: set-up failed, nothing ran */
 	WIRE_EXEC_FAIL,  /* job → supervisor: execve failed after release */
+	WIRE_GIVEN,      /* supervisor → job: descriptors that were made meanwhile, in
+			    the order both know */
 };
 
 struct wire {
@@ -51,6 +53,9 @@ struct wire_in {
 /* Takes one record without waiting, from a socket with SO_PASSCRED.  1, 0 at the
  * end (or for what is no record), -EAGAIN when there is none now. */
 int wire_recv(int sock, struct wire_in *in);
+/* The same for the other side: waits, and takes nothing but a record of this type
+ * with at most max descriptors.  No allocation.  How many there are, or -errno. */
+int wire_wait(int sock, enum wire_type type, int *fds, size_t max);
 /* The one descriptor that a record came with, or -1; all others are closed. */
 int wire_fd(struct wire_in *in);
 
