@@ -144,7 +144,6 @@ static int make_argv(struct state *st, int args_fd, int gate_fd, int init_fd)
 static int prepare(const struct spec *s, void **state, struct brig_error *err)
 {
 	struct state *st = calloc(1, sizeof *st);
-	struct bwrap_features f;
 
 	if (!st)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
@@ -160,9 +159,17 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	}
 	if (strv_take(&st->paths, bwrap) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
-	r = bwrap_features(bwrap, &f);
+	return 0;
+}
+
+static int plan(const struct spec *s, void *state, struct brig_error *err)
+{
+	struct state *st = state;
+	struct bwrap_features f;
+	int r = bwrap_features(st->paths[0], &f);
+
 	if (r < 0)
-		return err_set(err, BRIG_E_UNSUPPORTED, -r, "backend", "%s", bwrap);
+		return err_set(err, BRIG_E_UNSUPPORTED, -r, "backend", "%s", st->paths[0]);
 	r = plan_build(&st->plan, s, err);
 	if (r < 0)
 		return r;
@@ -186,6 +193,20 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	return 0;
 }
 
+static int plan_job(void *arg, struct tree_job *job, struct brig_error *err)
+{
+	struct state *st = arg;
+	int r = plan(job->spec, st, err);
+
+	if (r < 0)
+		return r;
+	job->argv = st->argv;
+	job->keep = st->fds.v;
+	job->n_keep = st->fds.n;
+	job->protect = &st->plan.protect;
+	return 0;
+}
+
 static unsigned judge(const void *arg, const struct evidence *ev,
 		      const struct wire *ready, pid_t pid, unsigned bits)
 {
@@ -201,13 +222,14 @@ static unsigned judge(const void *arg, const struct evidence *ev,
 static void run(const struct spec *s, void *state, struct brig_result *res)
 {
 	struct state *st = state;
-	const struct tree_job job = {
-		.spec = s, .argv = st->argv, .paths = st->paths, .env = st->env,
+	struct tree_job job = {
+		.spec = s, .paths = st->paths, .env = st->env, .plan = plan_job,
+		/* the keeper must not see half of the proxies */
+		.plan_first = s->net == NET_ALLOW,
 		.sandbox = true, .gate = true, .ctl_at = CTL_AT,
 		.stderr_at = STDERR_AT, .status_at = STATUS_AT, .death_at = DEATH_AT,
-		.keep = st->fds.v, .n_keep = st->fds.n,
 		.nproc_inside = true, .wanted = watch_wanted(s), .can = CAN,
-		.judge = judge, .arg = st, .protect = &st->plan.protect,
+		.judge = judge, .arg = st,
 		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 	};
 
@@ -250,6 +272,7 @@ const struct backend backend_bwrap = {
 		      "network namespace before the command runs",
 	.probe = bwrap_probe,
 	.prepare = prepare,
+	.plan = plan,
 	.run = run,
 	.release = release,
 	.describe = describe,

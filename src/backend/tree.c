@@ -231,6 +231,8 @@ static int make_channels(struct tree *t, struct brig_error *err)
 		if (r == 0)
 			r = make_pipe(&t->ends.death, &t->death_write);
 	}
+	t->born_ctl = t->ctl;
+	t->born_death = t->death_write;
 	if (r == 0 && s->pty) {
 		r = make_terminal(t);
 	} else if (r == 0 && s->capture) {
@@ -273,25 +275,42 @@ static bool ids_close_memory(void)
 	       text[0] != '1';
 }
 
-/* Who borrows what. */
+/*
+ * Who borrows what.  As root the command's process takes another user's id while it has
+ * our memory and table.  What that user may do to a process of his own (trace it, read
+ * its descriptors, write its oom_score_adj and the like below /proc) the kernel allows by
+ * the memory's "dumpable" mark, which commit_creds() takes away before the new id can be
+ * seen; die_with_keeper() leaves it so.  Only where a sysctl makes that step harmless is
+ * nothing shared.
+ */
 static void decide_sharing(struct tree *t)
 {
 	const struct spec *s = t->job->spec;
 
-	/* Before Linux 5.16 a process that dumps core takes along all that share its
-	 * memory: the keeper has to outlive us. */
-	t->borrowed = SPAWN_OWN_ERRNO && kernel_at_least(5, 16) && is_small();
 	t->share = !s->limits.memory || s->limits.memory >= SPAWN_SHARE_MEMORY;
 	if (t->share && t->job->sandbox && s->as_root)
 		t->share = ids_close_memory();
+	/* Before Linux 5.16 a process that dumps core takes along all that share its
+	 * memory: the keeper has to outlive us. */
+	t->borrowed = t->share && SPAWN_OWN_ERRNO && kernel_at_least(5, 16) && is_small();
+}
+
+/* The plan; from now on there may be something to settle. */
+static int make_plan(struct tree *t, struct brig_error *err)
+{
+	int r = t->job->plan ? t->job->plan(t->job->arg, t->job, err) : 0;
+
+	if (r == 0)
+		__atomic_store_n(&t->planned, true, __ATOMIC_RELEASE);
+	return r;
 }
 
 /* What a keeper that is a copy of us has to find already made. */
-static int make_before(struct tree *t, struct brig_error *err)
+static int make_before(struct tree *t, bool limits, struct brig_error *err)
 {
-	int r = make_limits(t, cgroup_is_v1(), err);
+	int r = t->planned ? 0 : make_plan(t, err);
 
-	return r == 0 && t->job->supply ? t->job->supply(t->job->arg, err) : r;
+	return r == 0 && limits ? make_limits(t, cgroup_is_v1(), err) : r;
 }
 
 static int prepare(struct tree *t, struct brig_error *err)
@@ -300,18 +319,22 @@ static int prepare(struct tree *t, struct brig_error *err)
 
 	if (r < 0)
 		return r;
-	t->script_argv = exec_script_argv(t->job->argv);
-	if (!t->script_argv || spawn_rooms_make(&t->rooms, TREE_ROOMS) < 0)
+	/* a sandbox program of the system's is no script of the caller's */
+	t->script_argv = t->job->gate ? NULL : exec_script_argv(t->job->argv);
+	if ((!t->script_argv && !t->job->gate) ||
+	    spawn_rooms_make(&t->rooms, TREE_ROOMS) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "arguments");
 	r = signals_take(&t->sig);
 	if (r < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, -r, "prepare", "signals");
 	decide_sharing(t);
 	/* A process enters a version 1 group by itself, at any time. */
-	t->late_limits = t->borrowed && cgroup_is_v1() && wants_groups(t->job->spec, true);
+	t->late_limits = t->borrowed && wants_groups(t->job->spec, true) && cgroup_is_v1();
 	if (!t->borrowed)
-		r = make_before(t, err);
-	else if (!t->late_limits)
+		r = make_before(t, true, err);
+	else if (t->job->plan_first)
+		r = make_plan(t, err);
+	if (r == 0 && t->borrowed && !t->late_limits)
 		r = make_limits(t, cgroup_is_v1(), err);
 	return r == 0 ? make_channels(t, err) : r;
 }
@@ -342,17 +365,10 @@ static int hand_over(struct tree *t, enum wire_type type, const int *fds, size_t
  * From the keeper's start on whatever is made here is cleaned up. */
 static int make_the_rest(struct tree *t, struct brig_error *err)
 {
-	const struct tree_job *job = t->job;
-	int fds[TREE_GIVE], r = job->begin ? job->begin(job->arg) : 0;
+	int r = t->planned ? 0 : make_plan(t, err);
 
-	if (r < 0)
-		return err_set(err, BRIG_E_SETUP_FAILED, -r, "setup", "the private directory");
-	if (job->supply && (r = job->supply(job->arg, err)) < 0)
-		return r;
-	for (size_t i = 0; i < job->n_give; i++)
-		fds[i] = *job->give[i];
-	if (job->n_give)
-		r = hand_over(t, WIRE_GIVEN, fds, job->n_give, err);
+	if (r == 0)
+		r = hand_over(t, WIRE_GIVEN, NULL, 0, err);
 	if (r == 0 && t->late_limits)
 		r = make_limits(t, true, err);
 	if (r == 0 && t->late_limits)
@@ -377,8 +393,9 @@ static void read_own(struct tree *t)
  * machine, ten milliseconds: so it grows before.  When it cannot, it is only slow. */
 static void grow_table(const struct tree *t)
 {
-	enum { MORE = 40 }; /* than what we and the keeper open */
-	int fd = fcntl(t->note_write, F_DUPFD_CLOEXEC, t->note_write + MORE);
+	/* than what we, the keeper and the command's process open */
+	const int more = 44 + 2 * (int)t->job->spec->n_binds;
+	int fd = fcntl(t->note_write, F_DUPFD_CLOEXEC, t->note_write + more);
 
 	fd_close(&fd);
 }
@@ -395,12 +412,9 @@ static int fork_keeper(struct tree *t, struct brig_error *err)
 	int r = 0;
 
 	if (t->borrowed) {
-		bool made = !t->late_limits;
+		bool limits = t->late_limits;
 		t->borrowed = t->late_limits = false;
-		if (!made)
-			r = make_limits(t, true, err);
-		if (r == 0 && t->job->supply)
-			r = t->job->supply(t->job->arg, err);
+		r = make_before(t, limits, err);
 	}
 	if (r < 0)
 		return r;
@@ -439,6 +453,10 @@ static int make_keeper(struct tree *t, struct brig_error *err)
 	if (pid < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, -pid, "clone", "the keeper");
 	t->keeper = pid;
+	/* The kernel mostly puts it behind us on the same processor, where it would start
+	 * the command's process, which goes to another, when we have nothing more to do. */
+	if (t->borrowed)
+		sched_yield();
 	return 0;
 }
 
@@ -461,8 +479,6 @@ static int start(struct tree *t, struct brig_error *err)
 		tree_close_ends(&t->ends);
 		fd_close(&t->note_write);
 	}
-	if (t->job->drop)
-		fd_close(t->job->drop);
 	read_own(t);
 	return 0;
 }
@@ -480,6 +496,11 @@ void tree_settle(struct tree *t, struct brig_result *res)
 {
 	const struct tree_job *job = t->job;
 
+	if (!__atomic_load_n(&t->planned, __ATOMIC_ACQUIRE)) {
+		if (job->leave) /* nothing ran, and nothing was looked at */
+			job->leave(job->arg);
+		return;
+	}
 	tree_sweep_names(t, res);
 	if (job->settle)
 		job->settle(job->arg, res);
@@ -579,7 +600,7 @@ static void finish(struct tree *t)
 	signals_restore(&t->sig);
 }
 
-void tree_run(const struct tree_job *job, struct brig_result *res)
+void tree_run(struct tree_job *job, struct brig_result *res)
 {
 	/* too large for a small stack; most of it is never touched */
 	struct tree *t = calloc(1, sizeof *t);
@@ -593,7 +614,7 @@ void tree_run(const struct tree_job *job, struct brig_result *res)
 	t->res = res;
 	t->sig = SIGNALS_NONE;
 	int *const none[] = {
-		&t->self, &t->keeper, &t->ready_pid, &t->old_dumpable, &t->old_subreaper,
+		&t->self, &t->keeper, &t->ready_pid, &t->read_pid, &t->old_dumpable, &t->old_subreaper,
 		&t->ends.ctl, &t->ends.say, &t->ends.status, &t->ends.death,
 		&t->ends.stdio[0], &t->ends.stdio[1], &t->ends.stdio[2], &t->ctl,
 		&t->note_read, &t->note_write, &t->out_read, &t->err_read, &t->say_read,

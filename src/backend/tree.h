@@ -30,8 +30,6 @@
 #include "engine/wire.h"
 #include "workspace/protect.h"
 
-enum { TREE_GIVE = 4 };
-
 struct tree_job {
 	const struct spec *spec;
 	char **argv;  /* what is executed … */
@@ -54,22 +52,25 @@ struct tree_job {
 			    evidence is listed as missing */
 	unsigned can;    /* LAYER_BITs this backend may claim */
 
-	/* When the keeper exists, in it or beside it: makes what settle() removes.
-	 * No allocation.  May be NULL.  -errno. */
+	/* In the supervisor, if possible while the command's process starts: fills in
+	 * what of argv, paths, env, keep and protect is not known yet.  May be NULL.
+	 * -errno with err. */
+	int (*plan)(void *arg, struct tree_job *job, struct brig_error *err);
+	bool plan_first; /* not beside it */
+	/* When there is a keeper, in it or in the command's process before that gives up
+	 * its privileges: makes what leave() removes.  Needs no plan.  No allocation.
+	 * May be NULL.  -errno. */
 	int (*begin)(void *arg);
-	/* In the supervisor, while the command's process starts if that is possible:
-	 * what confine() needs.  May be NULL.  -errno with err. */
-	int (*supply)(void *arg, struct brig_error *err);
-	/* Descriptors of begin() and supply() that the command's process gets. */
-	const int *const *give;
-	size_t n_give; /* at most TREE_GIVE */
-	/* One of them is of no use to the supervisor afterwards: closed.  May be NULL. */
-	int *drop;
-	/* Last steps of the command's process before READY, with what it was given.  No
-	 * allocation, no stdio.  Fills *ready, and *listener when its filter tells of
-	 * refused calls; 0, or -errno with *what and *code. */
-	int (*confine)(const void *arg, const int *given, struct wire *ready, int *listener,
-		       const char **what, enum brig_code *code);
+	/* Last steps of the command's process before READY: by the plan, and the filter.
+	 * No allocation, no stdio.  They fill *ready, and *listener when the filter tells
+	 * of refused calls; 0, or -errno with *what and *code. */
+	int (*confine)(const void *arg, struct wire *ready, const char **what,
+		       enum brig_code *code);
+	int (*filter)(const void *arg, struct wire *ready, int *listener,
+		      const char **what, enum brig_code *code);
+	/* All that is to be done after it passes the filter, which takes the longest:
+	 * loaded first if there is something to wait for anyway. */
+	bool filter_first;
 	/* The listener has something to ask; NULL: only refusals, which are counted. */
 	void (*notified)(void *arg, int *listener, uint32_t refused[DENY_MAX_CALL],
 			 struct brig_result *res);
@@ -80,8 +81,8 @@ struct tree_job {
 	 * be NULL.  -errno with err. */
 	int (*before_release)(const void *arg, struct brig_error *err);
 	/* Every process of the tree is on its way out and makes no more files: a first
-	 * part of settle(), which does it if this was not called or failed.  May be
-	 * NULL. */
+	 * part of settle(), which does it if this was not called or failed.  All there is
+	 * to do when there is no plan yet.  No allocation.  May be NULL. */
 	void (*leave)(void *arg);
 	/* When every process of the tree is gone.  res is NULL in the keeper of
 	 * a supervisor that was killed; no allocation then.  May be NULL. */
@@ -96,7 +97,7 @@ struct tree_job {
 };
 
 /* Runs it.  Always fills *res. */
-void tree_run(const struct tree_job *job, struct brig_result *res);
+void tree_run(struct tree_job *job, struct brig_result *res);
 
 /*
  * Ends every descendant of the calling process, which has to be a subreaper,

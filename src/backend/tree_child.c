@@ -20,10 +20,14 @@
 #include <unistd.h>
 
 #include "backend/tree_internal.h"
+#include "base/fd.h"
 #include "base/raw.h"
 #include "base/sys.h"
 #include "engine/exec.h"
 
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
+#endif
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1U << 2)
 #endif
@@ -43,6 +47,7 @@ struct child {
 	const struct tree *t;
 	const struct tree_job *job;
 	struct tree_ends ends;
+	int ctl, death_write; /* the supervisor's own, by the numbers they were born with */
 };
 
 static void fail(const struct child *c, enum brig_code code, int errnum,
@@ -77,31 +82,31 @@ static void enter_cgroups(const struct child *c)
 			     "entering the control group");
 }
 
-/* What was made for us while we came here, or before. */
-static void take_given(const struct child *c, int given[TREE_GIVE])
+/* Waits until all is there that was made beside us.  Then a table of our own, of all
+ * that is in the supervisor's, but without its own ends: its death must not go unnoticed. */
+static void take_given(const struct child *c)
 {
-	const struct tree_job *job = c->job;
+	const struct tree *t = c->t;
 
-	if (!c->t->borrowed)
-		for (size_t i = 0; i < job->n_give; i++)
-			given[i] = *job->give[i];
-	else if (job->n_give &&
-		 wire_wait(c->ends.ctl, WIRE_GIVEN, given, TREE_GIVE) != (int)job->n_give)
+	if (!t->borrowed)
+		return;
+	/* the supervisor gave up, or is gone */
+	if (wire_wait(c->ends.ctl, WIRE_GIVEN, NULL, 0) < 0)
 		exec_leave(125);
+	if (sys_close_range(3, ~0u, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) < 0)
+		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "a table of descriptors");
+	/* the supervisor may have closed its own meanwhile, but not what we copied */
+	close(c->ctl);
+	if (c->death_write >= 0)
+		close(c->death_write);
 }
 
 static void take_stdio(const struct child *c)
 {
-	const struct tree_job *job = c->job;
-
-	/* A session of its own: no controlling terminal of the caller, so that
-	 * nothing can be typed into it (TIOCSTI, CVE-2017-5226). */
-	if (setsid() < 0)
-		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "a new session");
 	for (int i = 0; i < 3; i++)
 		if (c->ends.stdio[i] >= 0 && dup2(c->ends.stdio[i], i) < 0)
 			fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "stdio");
-	if (job->spec->pty && ioctl(0, TIOCSCTTY, 0) < 0)
+	if (c->job->spec->pty && ioctl(0, TIOCSCTTY, 0) < 0)
 		fail(c, BRIG_E_SETUP_FAILED, errno, "pty", "the controlling terminal");
 }
 
@@ -263,51 +268,78 @@ static void wait_for_release(const struct child *c)
 		exec_leave(125);
 }
 
-int tree_child_main(void *arg)
+/* What needs nothing of what is still being made. */
+static void become_nobody(const struct child *c)
 {
-	const struct tree *t = arg;
-	const struct tree_job *job = t->job;
-	const struct child self = { t, job, t->ends }, *c = &self;
-	struct wire ready = { .type = WIRE_READY };
-	const char *what = "?";
-	enum brig_code code = BRIG_E_SETUP_FAILED;
-	int given[TREE_GIVE] = { 0 }, listener = -1;
-
-	/* copies of the supervisor's ends: its death must not go unnoticed */
-	if (t->borrowed) {
-		close(t->ctl);
-		if (t->death_write >= 0)
-			close(t->death_write);
-	}
-	take_stdio(c);
+	/* A session of its own: no controlling terminal of the caller, so that
+	 * nothing can be typed into it (TIOCSTI, CVE-2017-5226). */
+	if (setsid() < 0)
+		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "a new session");
+	int r = c->t->borrowed && c->job->begin ? c->job->begin(c->job->arg) : 0;
+	if (r < 0)
+		fail(c, BRIG_E_SETUP_FAILED, -r, "setup", "the private directory");
 	set_limits(c);
-	if (job->sandbox)
+	if (c->job->sandbox)
 		drop_privileges(c);
 	die_with_keeper(c);
 	enter_directory(c);
 	exec_default_signals();
+}
+
+static void load_filter(const struct child *c, struct wire *ready, int *listener)
+{
+	enum brig_code code = BRIG_E_SETUP_FAILED;
+	const char *what = "?";
+	int r = c->job->filter ? c->job->filter(c->job->arg, ready, listener, &what, &code) : 0;
+
+	if (r < 0)
+		fail(c, code, -r, "confine", what);
+}
+
+/* A record with the filter's listener, if there is one here. */
+static void say(const struct child *c, struct wire *w, enum wire_type type, int *listener)
+{
+	w->type = type;
+	if (wire_send(c->ends.ctl, w, listener, *listener >= 0) < 0)
+		exec_leave(125);
+	/* whoever holds it answers; that must not be one of those who ask */
+	fd_close(listener);
+}
+
+int tree_child_main(void *arg)
+{
+	const struct tree *t = arg;
+	const struct tree_job *job = t->job;
+	const struct child self = { t, job, t->ends, t->born_ctl, t->born_death }, *c = &self;
+	struct wire ready = { .type = WIRE_READY };
+	const char *what = "?";
+	enum brig_code code = BRIG_E_SETUP_FAILED;
+	int listener = -1;
+	const bool first = job->filter_first && t->borrowed;
+
+	become_nobody(c);
+	if (first) {
+		load_filter(c, &ready, &listener);
+		/* The table is not ours: what is told here is closed here.  And whatever
+		 * is to be seen of us but Landlock and groups is final. */
+		say(c, &ready, WIRE_FILTERED, &listener);
+	}
+	take_given(c);
+	take_stdio(c);
 	close_rest(c);
 	if (job->gate) {
 		enter_cgroups(c);
 		place_for_gate(c);
 		execute(c); /* the gate will say READY */
 	}
-	/* A caller's profile may not let us receive what comes later. */
-	bool early = job->spec->seccomp != NULL;
-	take_given(c, given);
-	if (early)
-		enter_cgroups(c);
-	int r = job->confine ? job->confine(job->arg, given, &ready, &listener, &what, &code) :
-			       0;
+	int r = job->confine ? job->confine(job->arg, &ready, &what, &code) : 0;
 	if (r < 0)
 		fail(c, code, -r, "confine", what);
-	if (!early)
-		enter_cgroups(c);
-	if (wire_send(c->ends.ctl, &ready, &listener, listener >= 0) < 0)
-		exec_leave(125);
-	/* whoever holds it answers; that must not be one of those who ask */
-	if (listener >= 0)
-		close(listener);
+	/* a caller's profile may not let us receive what comes later */
+	enter_cgroups(c);
+	if (!first)
+		load_filter(c, &ready, &listener);
+	say(c, &ready, WIRE_READY, &listener);
 	wait_for_release(c);
 	execute(c);
 }

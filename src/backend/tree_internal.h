@@ -38,11 +38,11 @@ struct tree_ends {
 
 /* Stacks.  The keeper, which may have to compare directory trees, has the use of what
  * lies below its own. */
-enum { ROOM_COMMAND = 0, ROOM_KEEPER = 4, TREE_ROOMS };
+enum { ROOM_COMMAND = 0, ROOM_KEEPER = 3, TREE_ROOMS };
 
 /* One run. */
 struct tree {
-	const struct tree_job *job;
+	struct tree_job *job;
 	struct brig_result *res;
 	struct cgroup cg;
 	uint64_t nproc;
@@ -50,16 +50,19 @@ struct tree {
 	pid_t self;        /* the supervisor's pid */
 	pid_t keeper_self; /* written by the keeper, for the command's process */
 
-	/* The keeper has our memory and our descriptors: what we make after its start
-	 * it sees, and what it must not see closed before the command's process has
-	 * its copy, we keep until that has spoken. */
+	/* The keeper and the command's process have our memory and our table of
+	 * descriptors: what we make after their start they see.  The command's process
+	 * copies the table when it is told that all is there, so that nothing of it is
+	 * closed here before it says READY. */
 	bool borrowed;
-	bool share;       /* the command's process may borrow memory, too */
+	bool share;       /* the command's process may have the keeper's memory */
+	bool planned;     /* settle() has something to go by */
 	bool late_limits; /* groups are made while it starts, and handed over */
 	int old_dumpable;
 
 	struct tree_ends ends;
 	int ctl;
+	int born_ctl, born_death; /* ctl and death_write as they were made */
 	int note_read, note_write; /* pipe, struct keeper_note */
 	int out_read, err_read; /* capture */
 	int say_read, status_read, death_write;
@@ -69,6 +72,7 @@ struct tree {
 	pid_t keeper;
 	int keeper_pidfd;
 	pid_t ready_pid; /* the process that said READY, and its descriptor */
+	pid_t read_pid;  /* the one whose evidence was read */
 	int ready_pidfd;
 	int mntns;    /* of a sandbox program's making, once released */
 	int listener; /* of the filter's refusals; -1 without */

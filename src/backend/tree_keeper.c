@@ -46,7 +46,9 @@ static void tell(const struct keeper *k, const struct keeper_note *n)
  */
 static pid_t start(struct tree *t)
 {
-	uint64_t flags = !t->share ? 0 : SPAWN_OWN_ERRNO ? CLONE_VM : CLONE_VM | CLONE_VFORK;
+	uint64_t flags = t->borrowed ? CLONE_VM | CLONE_FILES :
+			 !t->share ? 0 :
+			 SPAWN_OWN_ERRNO ? CLONE_VM : CLONE_VM | CLONE_VFORK;
 	struct clone_args args = { .exit_signal = SIGCHLD };
 
 	if (t->cg.clone_fd >= 0) {
@@ -211,7 +213,7 @@ int keeper_main(void *arg)
 		if (!take_office(&k) || k.orphaned)
 			return 1;
 		forget_supervisor(t);
-		/* beside us the supervisor would do it */
+		/* one that borrows does it itself */
 		r = t->job->begin ? t->job->begin(t->job->arg) : 0;
 	}
 	if (r == 0)

@@ -57,6 +57,27 @@ static void on_fail_record(struct tree *t, struct wire *w)
 	fail(t, code, errnum, phase ? phase : "?", what ? what : "?");
 }
 
+static int read_evidence(struct tree *t, pid_t pid)
+{
+	fd_close(&t->ready_pidfd);
+	t->ready_pidfd = sys_pidfd_open(pid);
+	if (t->ready_pidfd < 0) {
+		int e = errno;
+		fail(t, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
+		return -e;
+	}
+	struct evidence *ev = &t->res->evidence;
+	int r = t->job->gate ? evidence_read(ev, pid, t->ready_pidfd, &t->res->error) :
+			       evidence_read_status(ev, pid, &t->res->error);
+	if (r < 0) {
+		tree_end(t);
+		return r;
+	}
+	t->read_pid = pid;
+	t->res->have_evidence = true;
+	return 0;
+}
+
 /* The heart of "fail closed". */
 static void judge_and_release(struct tree *t)
 {
@@ -65,16 +86,8 @@ static void judge_and_release(struct tree *t)
 	struct evidence *ev = &t->res->evidence;
 	struct brig_error *err = &t->res->error;
 
-	t->ready_pidfd = sys_pidfd_open(t->ready_pid);
-	if (t->ready_pidfd < 0) {
-		fail(t, BRIG_E_SETUP_FAILED, errno, "evidence", "the command's process");
+	if (t->read_pid != t->ready_pid && read_evidence(t, t->ready_pid) < 0)
 		return;
-	}
-	if (evidence_read(ev, t->ready_pid, t->ready_pidfd, err) < 0) {
-		tree_end(t);
-		return;
-	}
-	t->res->have_evidence = true;
 	ev->init_clean = t->init_ready;
 	ev->cgroup = cgroup_holds(&t->cg, t->ready_pid) ? t->cg.enforced : 0;
 	/* the caller's own limit counts only when it is at least as tight */
@@ -133,6 +146,20 @@ static void judge_and_release(struct tree *t)
 	tree_close_ends(&t->ends);
 }
 
+/*
+ * A process without privileges has loaded its filter: what the kernel shows of both is
+ * final, as is whose process it is and in which namespaces; so it is read now, while that
+ * process restricts itself to its files and enters its groups.  Its word that it is READY
+ * is what says that all of it is done: until then nothing is judged.
+ */
+static void on_filtered(struct tree *t, pid_t from, int *listener)
+{
+	if (t->read_pid > 0 || t->ready_pid > 0 || from <= 0 || t->ending || t->job->gate)
+		return;
+	t->listener = take_fd(listener);
+	read_evidence(t, from);
+}
+
 static void on_ready(struct tree *t, const struct wire *w, pid_t from, int *listener)
 {
 	/* Nothing of the command's runs before GO: whoever says it is ours. */
@@ -140,7 +167,10 @@ static void on_ready(struct tree *t, const struct wire *w, pid_t from, int *list
 		return;
 	t->ready_pid = from;
 	t->ready_wire = *w;
-	t->listener = take_fd(listener);
+	if (*listener >= 0) {
+		fd_close(&t->listener);
+		t->listener = take_fd(listener);
+	}
 	t->res->evidence.landlock_abi = w->landlock_abi;
 	t->res->evidence.landlock_canary = w->canary;
 }
@@ -192,6 +222,8 @@ static void on_control(struct tree *t)
 		on_fail_record(t, &in.w);
 	else if (in.w.type == WIRE_EXEC_FAIL && t->released)
 		watch_exec_failed(t->job->spec->argv[0], in.w.errnum, &t->res->error);
+	else if (in.w.type == WIRE_FILTERED && !t->released)
+		on_filtered(t, in.from, &fd);
 	else if (in.w.type == WIRE_READY && !t->released)
 		on_ready(t, &in.w, in.from, &fd);
 }

@@ -221,6 +221,20 @@ int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *
 	return 0;
 }
 
+int evidence_read_status(struct evidence *ev, pid_t pid, struct brig_error *err)
+{
+	char path[32];
+
+	snprintf(path, sizeof path, "/proc/%d", (int)pid);
+	cleanup_close int proc = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r = proc < 0 ? -errno : read_status(ev, proc);
+	if (r == 0)
+		return 0;
+	err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence", "%s/status", path);
+	err_fix(err, "brig needs /proc mounted where it runs");
+	return r;
+}
+
 unsigned evidence_layers(const struct evidence *ev)
 {
 	unsigned bits = 0;

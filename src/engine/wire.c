@@ -91,7 +91,8 @@ int wire_wait(int sock, enum wire_type type, int *fds, size_t max)
 		return (int)n;
 	if (n != (ssize_t)sizeof in.w || in.w.type != type || in.n_fds > max)
 		return -EPROTO;
-	memcpy(fds, in.fds, in.n_fds * sizeof *fds);
+	if (in.n_fds)
+		memcpy(fds, in.fds, in.n_fds * sizeof *fds);
 	return (int)in.n_fds;
 }
 

@@ -25,8 +25,10 @@ enum wire_type {
 	WIRE_GO,         /* supervisor → job: evidence is in, execute */
 	WIRE_FAIL,       /* child or job → supervisor: set-up failed, nothing ran */
 	WIRE_EXEC_FAIL,  /* job → supervisor: execve failed after release */
-	WIRE_GIVEN,      /* supervisor → job: descriptors that were made meanwhile, in
-			    the order both know */
+	WIRE_GIVEN,      /* supervisor → job of a tree: all that was made meanwhile is
+			    there, in memory and in the table of descriptors */
+	WIRE_FILTERED,   /* job of a tree → supervisor: without privileges and filtered,
+			    for good; listener attached */
 };
 
 struct wire {

@@ -152,6 +152,16 @@ class Quarantine:
         assert not groups, "control groups: %s" % groups
 
 
+def stayed_in_tmp(before):
+    """Private directories that are new since `before` and stay.  Somebody else's, of a run beside this one, goes in
+    time; ours would not."""
+    def new():
+        return [x for x in set(os.listdir("/tmp")) - before if x.startswith("brig-01")]
+
+    wait_until(lambda: not new(), 40)
+    return new()
+
+
 def mounts():
     return sorted(Path("/proc/self/mountinfo").read_text().splitlines())
 

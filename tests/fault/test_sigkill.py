@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fault import FULL_BASE, TREE_BASE, Scene, TreeScene, mounts, run_scene, support, wait_until
+from fault import FULL_BASE, TREE_BASE, Scene, TreeScene, mounts, run_scene, stayed_in_tmp, support, wait_until
 
 KILLS = int(os.environ.get("BRIG_KILLS", "1000"))  # per user
 SPREAD = 0.006
@@ -117,8 +117,7 @@ def test_sigkill_of_a_tree_at_any_instant(who, quarantine, account, backend):
         (who.ws / "ran").unlink(missing_ok=True)
     quarantine.assert_empty(5.0)
     assert wait_until(lambda: not in_proc(mark), 3), in_proc(mark)
-    left = [x for x in set(os.listdir("/tmp")) - before if x.startswith("brig-01")]
-    assert wait_until(lambda: not [x for x in left if os.path.exists("/tmp/" + x)], 3), left
+    assert not stayed_in_tmp(before)
     print("\n%s, %s: %d kills, in %d of them the command ran" % (who.name, backend, kills, ran))
     assert ran >= kills // 20
 
@@ -198,8 +197,7 @@ def tree_scene(request, who, account):
 
     before = set(os.listdir("/tmp"))
     yield make
-    left = [x for x in set(os.listdir("/tmp")) - before if x.startswith("brig-01")]
-    assert wait_until(lambda: not [x for x in left if os.path.exists("/tmp/" + x)], 3), left
+    assert not stayed_in_tmp(before)
 
 
 def test_tree_supervisor_killed_at_every_call(who, inject, quarantine, tree_scene):

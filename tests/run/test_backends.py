@@ -389,6 +389,33 @@ def test_every_kind_of_keeper(variant, backend):
     assert wait_until(lambda: not [x for x in set(os.listdir("/tmp")) - before if x.startswith("brig-01")])
 
 
+@pytest.mark.parametrize("backend", ["landlock", "bwrap"])
+def test_plan_refused_beside_the_command(caller, backend):
+    """The command's process is there already when the plan turns out to be impossible."""
+    need_backend(backend)
+    more, code = {"landlock": (["--tmp-size", "1M"], "UNSUPPORTED"),
+                  "bwrap": (["--mask", str(caller.ws / "nothing")], "BAD_MOUNT")}[backend]
+    before = in_tmp("brig-01", caller.uid)
+    for _ in range(10):
+        r = caller.run("/bin/sh", "-c", ": > ran", opts=[*OPTS[backend], *more])
+        assert r.code == 125 and r.json["error"]["code"] == code and not r.json["ran"], r
+    assert not (caller.ws / "ran").exists()
+    assert wait_until(lambda: in_tmp("brig-01", caller.uid) <= before), in_tmp("brig-01", caller.uid) - before
+
+
+def test_filter_before_the_rules(user):
+    """In the order of the calls: the filter, the word that it is there, the rules."""
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+    trace = user.base / "trace"
+    subprocess.run(["strace", "-f", "-qq", "-e", "trace=seccomp,landlock_restrict_self,execve", "-o", trace, BRIG, "run",
+                    "--workspace", user.ws, *LL, "--", "/bin/true"], check=True, env=user.env, stdin=subprocess.DEVNULL,
+                   **user.as_user())
+    order = [c for line in trace.read_text().splitlines() for c in ("seccomp", "landlock_restrict_self", "execve")
+             if " %s(" % c in line]
+    assert order == ["execve", "seccomp", "landlock_restrict_self", "execve"], order
+
+
 def test_memory_that_root_lends(base, account):
     """Where the kernel leaves memory open to debuggers when a process takes another id
     (fs.suid_dumpable), root's command does not get it; else it does, which is what the
@@ -413,8 +440,8 @@ def test_memory_that_root_lends(base, account):
                 for line in trace.read_text().splitlines() if "flags=" in line][:2]
 
     try:
-        _keeper, command = flags()
-        assert "CLONE_VM" in command
+        keeper, command = flags()
+        assert {"CLONE_VM", "CLONE_FILES"} <= set(keeper) & set(command)
         with open(knob, "w") as f:
             f.write("1")
         _keeper, command = flags()
