@@ -198,7 +198,8 @@ static bool reap(uint64_t since)
 		do
 			p = waitpid(-1, NULL, WNOHANG | __WALL);
 		while (p > 0 || (p < 0 && errno == EINTR));
-		return p == 0;
+		/* any other failure says nothing about children */
+		return p == 0 || errno != ECHILD;
 	}
 	/* the caller's own children are not ours to wait for */
 	for (size_t i = 0; i < n_table; i++)
