@@ -268,7 +268,7 @@ static int make_the_rest(struct tree *t, struct brig_error *err)
 	if (r == 0 && t->late_limits)
 		r = make_limits(t, true, err);
 	if (r == 0 && t->late_limits)
-		r = hand_over(t, WIRE_LIMITS, t->cg.task_fds, (size_t)t->cg.n_task_fds, err);
+		r = hand_over(t, WIRE_GROUPS, t->cg.task_fds, (size_t)t->cg.n_task_fds, err);
 	return r;
 }
 

@@ -69,7 +69,7 @@ static void enter_cgroups(const struct child *c)
 {
 	int fds[CG_MAX_DIRS];
 	const int *tasks = c->t->cg.task_fds;
-	int n = c->t->late_limits ? wire_wait(c->ends.ctl, WIRE_LIMITS, fds, CG_MAX_DIRS) :
+	int n = c->t->late_limits ? wire_wait(c->ends.ctl, WIRE_GROUPS, fds, CG_MAX_DIRS) :
 				    c->t->cg.n_task_fds;
 
 	if (n < 0) /* the supervisor gave up, or is gone */
