@@ -101,11 +101,11 @@ int bwrap_features(const char *path, struct bwrap_features *f)
 	char *text = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (text == MAP_FAILED)
 		return -errno;
-	bool own = memmem(text, len, "--unshare-user-try", 18) != NULL;
-	if (own)
-		bwrap_features_find(f, text, len);
+	bwrap_features_find(f, text, len);
 	munmap(text, len);
-	/* else a wrapper around it: nothing is assumed of that */
+	/* a wrapper around it: nothing is assumed of that */
+	if (!f->own)
+		*f = (struct bwrap_features){ 0 };
 	return 0;
 }
 
@@ -144,7 +144,6 @@ static int make_argv(struct state *st, int args_fd, int gate_fd, int init_fd)
 static int prepare(const struct spec *s, void **state, struct brig_error *err)
 {
 	struct state *st = calloc(1, sizeof *st);
-	struct bwrap_features f;
 
 	if (!st)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
@@ -160,9 +159,17 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	}
 	if (strv_take(&st->paths, bwrap) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
-	r = bwrap_features(bwrap, &f);
+	return 0;
+}
+
+static int plan(const struct spec *s, void *state, struct brig_error *err)
+{
+	struct state *st = state;
+	struct bwrap_features f;
+	int r = bwrap_features(st->paths[0], &f);
+
 	if (r < 0)
-		return err_set(err, BRIG_E_UNSUPPORTED, -r, "backend", "%s", bwrap);
+		return err_set(err, BRIG_E_UNSUPPORTED, -r, "backend", "%s", st->paths[0]);
 	r = plan_build(&st->plan, s, err);
 	if (r < 0)
 		return r;
@@ -176,13 +183,27 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	if (s->limits.pids && kernel_at_least(5, 14))
 		st->nproc = s->limits.pids;
 	int args_fd = bwrap_data_fd(&st->fds, "brig-args", st->args.data, st->args.len);
-	int gate_fd = bwrap_data_fd(&st->fds, "brig-gate", brig_gate_image,
-				    brig_gate_image_len);
-	int init_fd = bwrap_data_fd(&st->fds, "brig-init", brig_init_image,
-				    brig_init_image_len);
+	int gate_fd = bwrap_image_fd(&st->fds, "brig-gate", brig_gate_image,
+				     brig_gate_image_len);
+	int init_fd = bwrap_image_fd(&st->fds, "brig-init", brig_init_image,
+				     brig_init_image_len);
 	if (args_fd < 0 || gate_fd < 0 || init_fd < 0 ||
 	    make_argv(st, args_fd, gate_fd, init_fd) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
+	return 0;
+}
+
+static int plan_job(void *arg, struct tree_job *job, struct brig_error *err)
+{
+	struct state *st = arg;
+	int r = plan(job->spec, st, err);
+
+	if (r < 0)
+		return r;
+	job->argv = st->argv;
+	job->keep = st->fds.v;
+	job->n_keep = st->fds.n;
+	job->protect = &st->plan.protect;
 	return 0;
 }
 
@@ -201,13 +222,14 @@ static unsigned judge(const void *arg, const struct evidence *ev,
 static void run(const struct spec *s, void *state, struct brig_result *res)
 {
 	struct state *st = state;
-	const struct tree_job job = {
-		.spec = s, .argv = st->argv, .paths = st->paths, .env = st->env,
+	struct tree_job job = {
+		.spec = s, .paths = st->paths, .env = st->env, .plan = plan_job,
+		/* the keeper must not see half of the proxies */
+		.plan_first = s->net == NET_ALLOW,
 		.sandbox = true, .gate = true, .ctl_at = CTL_AT,
 		.stderr_at = STDERR_AT, .status_at = STATUS_AT, .death_at = DEATH_AT,
-		.keep = st->fds.v, .n_keep = st->fds.n,
 		.nproc_inside = true, .wanted = watch_wanted(s), .can = CAN,
-		.judge = judge, .arg = st, .protect = &st->plan.protect,
+		.judge = judge, .arg = st,
 		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 	};
 
@@ -250,6 +272,7 @@ const struct backend backend_bwrap = {
 		      "network namespace before the command runs",
 	.probe = bwrap_probe,
 	.prepare = prepare,
+	.plan = plan,
 	.run = run,
 	.release = release,
 	.describe = describe,

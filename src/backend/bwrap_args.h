@@ -14,6 +14,7 @@ struct bwrap_features {
 	bool bind_fd;        /* --bind-fd, --ro-bind-fd */
 	bool add_seccomp_fd; /* --add-seccomp-fd */
 	bool disable_userns; /* --disable-userns */
+	bool own;            /* it is bubblewrap itself, not a script around it */
 };
 
 /* Descriptors the arguments name; owned ones are closed at the end. */
@@ -26,8 +27,11 @@ void bwrap_fds_free(struct bwrap_fds *f);
 /* Adds one; takes it over when own.  -ENOMEM when it cannot (then closed). */
 int bwrap_fds_add(struct bwrap_fds *f, int fd, bool own);
 
-/* A memfd with this content, added to fds as an owned one; it or -errno. */
+/* A descriptor from which this content can be read once, added to fds as an owned
+ * one; it or -errno. */
 int bwrap_data_fd(struct bwrap_fds *f, const char *name, const void *data, size_t len);
+/* The same that can be executed. */
+int bwrap_image_fd(struct bwrap_fds *f, const char *name, const void *data, size_t len);
 
 /* Reads what the program itself says it knows; text is its help, or its bytes. */
 void bwrap_features_find(struct bwrap_features *f, const char *text, size_t len);

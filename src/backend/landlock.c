@@ -42,7 +42,8 @@ struct state {
 	struct scratch scratch;
 	uid_t uid; /* whose it is */
 	gid_t gid;
-	int abi, ruleset;
+	int abi;
+	bool filter_first; /* before Landlock */
 	char **env;
 	struct sock_filter filter[LANDLOCK_FILTER_MAX];
 	unsigned short filter_len;
@@ -59,12 +60,12 @@ static void release(void *p)
 	if (!st)
 		return;
 	scratch_remove(&st->scratch, st->uid);
+	scratch_forget(&st->scratch);
 	if (st->spec && st->spec->net == NET_ALLOW)
 		egress_forget(&st->egress);
 	guard_free(st->guard);
 	if (st->have_plan)
 		plan_free(&st->plan);
-	fd_close(&st->ruleset);
 	strv_free(st->env);
 	free(st);
 }
@@ -103,10 +104,8 @@ static bool in_writable(const struct spec *s, const char *path)
 static int check(const struct state *st, struct brig_error *err)
 {
 	const struct spec *s = st->spec;
-	int r = tree_check_ids(s, "landlock", err);
+	int r = tree_check_places(s, "landlock", err);
 
-	if (r == 0)
-		r = tree_check_places(s, "landlock", err);
 	if (r < 0)
 		return r;
 	for (char **m = s->masks; m && *m; m++)
@@ -126,20 +125,21 @@ static int check(const struct state *st, struct brig_error *err)
 	return 0;
 }
 
-static int allow_path(struct state *st, const char *path, enum ll_class class,
-		      bool must)
+/* What the command could not reach by name anyway needs no rule. */
+static int allow_path(const struct state *st, int ruleset, const char *path,
+		      enum ll_class class, bool must)
 {
 	struct stat sb;
 	cleanup_close int fd = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
 
 	if (fd < 0 || fstat(fd, &sb) < 0)
-		return must ? -errno : 0;
-	return landlock_allow(st->ruleset, fd, class, S_ISDIR(sb.st_mode), st->abi);
+		return must && errno != EACCES ? -errno : 0;
+	return landlock_allow(ruleset, fd, class, S_ISDIR(sb.st_mode), st->abi);
 }
 
 /* The system trees, the harmless part of /etc and the devices, as native shows
  * them; what native makes itself (passwd, hosts) is the host's own here. */
-static int allow_system(struct state *st)
+static int allow_system(const struct state *st, int ruleset)
 {
 	static const char *const etc[] = { "/etc/passwd", "/etc/group", "/etc/hosts",
 					   "/etc/nsswitch.conf" };
@@ -149,22 +149,20 @@ static int allow_system(struct state *st)
 		const struct plan_op *op = &st->plan.ops[i];
 		if (op->kind != OP_BIND || op->bind)
 			continue;
-		r = allow_path(st, op->src,
+		r = allow_path(st, ruleset, op->src,
 			       op->flags & OPF_DEVICE ? LL_DEVICE :
 			       op->flags & OPF_NOEXEC ? LL_LOOK : LL_READ, true);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(etc) && r == 0; i++)
-		r = allow_path(st, etc[i], LL_LOOK, false);
+		r = allow_path(st, ruleset, etc[i], LL_LOOK, false);
 	/* The whole of /proc, for reading: /proc/self cannot be named ahead for
 	 * processes that do not exist yet.  Environments, memory and open files
 	 * of processes outside stay closed (Landlock counts them as tracing). */
-	return r == 0 ? allow_path(st, "/proc", LL_LOOK, true) : r;
+	return r == 0 ? allow_path(st, ruleset, "/proc", LL_LOOK, true) : r;
 }
 
-static int make_ruleset(struct state *st, struct brig_error *err)
+static int find_landlock(struct state *st, struct brig_error *err)
 {
-	const struct spec *s = st->spec;
-
 	st->abi = landlock_abi();
 	if (st->abi <= 0) {
 		err_set(err, BRIG_E_LANDLOCK_UNAVAILABLE, st->abi ? -st->abi : ENOSYS,
@@ -173,27 +171,41 @@ static int make_ruleset(struct state *st, struct brig_error *err)
 			     "line, or --backend native");
 		return -EOPNOTSUPP;
 	}
-	if (s->net == NET_ALLOW && st->abi < 4) {
+	if (st->spec->net == NET_ALLOW && st->abi < 4) {
 		err_set(err, BRIG_E_UNSUPPORTED, 0, "landlock",
 			"this kernel's Landlock (version %d) does not hold connections to "
 			"ports, which an allow-list needs", st->abi);
 		err_fix(err, "use Linux 6.7 or later, --net none, or --backend native");
 		return -EOPNOTSUPP;
 	}
-	st->ruleset = landlock_ruleset(NULL, 0, st->abi, s->net != NET_HOST);
-	int r = st->ruleset < 0 ? st->ruleset : allow_system(st);
+	return 0;
+}
+
+/* In the command's process: the rules.  A descriptor or -errno. */
+static int make_ruleset(const struct state *st)
+{
+	const struct spec *s = st->spec;
+	int ruleset = landlock_ruleset(NULL, 0, st->abi, s->net != NET_HOST);
+
+	if (ruleset < 0)
+		return ruleset;
+	int r = allow_system(st, ruleset);
 	for (int i = 0; i < 2 && r == 0 && s->net == NET_ALLOW; i++)
-		r = landlock_allow_port(st->ruleset, st->connects.ports[i]);
+		r = landlock_allow_port(ruleset, st->connects.ports[i]);
 	if (r == 0)
-		r = landlock_allow(st->ruleset, s->workspace.fd,
+		r = landlock_allow(ruleset, s->workspace.fd,
 				   s->workspace.writable ? LL_WRITE : LL_READ, true,
 				   st->abi);
 	for (size_t i = 0; i < s->n_binds && r == 0; i++)
-		r = landlock_allow(st->ruleset, s->binds[i].fd,
+		r = landlock_allow(ruleset, s->binds[i].fd,
 				   s->binds[i].writable ? LL_WRITE : LL_READ,
 				   s->binds[i].is_dir, st->abi);
-	return r < 0 ? err_set(err, BRIG_E_LANDLOCK_UNAVAILABLE, -r, "landlock",
-			       "the ruleset") : 0;
+	if (r == 0)
+		r = landlock_allow(ruleset, st->scratch.fd, LL_WRITE, true, st->abi);
+	if (r == 0)
+		return ruleset;
+	close(ruleset);
+	return r;
 }
 
 /* The proxies, before the rules that let them be reached. */
@@ -268,11 +280,29 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "landlock");
 	*state = st;
 	st->spec = s;
-	st->ruleset = st->scratch.fd = st->scratch.parent = -1;
+	st->scratch.fd = st->scratch.parent = -1;
 	st->egress.watch = st->egress.sock = -1;
 	st->uid = s->as_root ? s->host_uid : geteuid();
 	st->gid = s->as_root ? s->host_gid : getegid();
+	int r = tree_check_ids(s, "landlock", err);
+	if (r == 0)
+		r = find_landlock(st, err);
+	if (r == 0)
+		r = scratch_plan(&st->scratch, s->id, s->nested, err);
+	if (r < 0)
+		return r;
+	st->filter_len = landlock_filter(st->filter, st->abi, s->net);
+	st->joined_len = landlock_filter_join(st->joined, st->filter, st->filter_len,
+					      seccomp_default(true));
+	return st->joined_len ? 0 : err_set(err, BRIG_E_INTERNAL, E2BIG, "prepare",
+					    "the filter");
+}
+
+static int plan(const struct spec *s, void *state, struct brig_error *err)
+{
+	struct state *st = state;
 	int r = plan_build(&st->plan, s, err);
+
 	if (r < 0)
 		return r;
 	st->have_plan = true;
@@ -280,31 +310,54 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	if (r == 0)
 		r = guard_take(&st->guard, &st->plan.protect, s->workspace.fd, err);
 	if (r == 0)
-		r = scratch_plan(&st->scratch, s->id, s->nested, err);
-	if (r == 0)
 		r = make_proxies(st, err);
-	if (r == 0)
-		r = make_ruleset(st, err);
 	if (r < 0)
 		return r;
-	st->filter_len = landlock_filter(st->filter, st->abi, s->net);
-	st->joined_len = landlock_filter_join(st->joined, st->filter, st->filter_len,
-					      seccomp_default(true));
-	if (!st->joined_len)
-		return err_set(err, BRIG_E_INTERNAL, E2BIG, "prepare", "the filter");
 	return make_env(st) < 0 ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare",
 					  "environment") : 0;
 }
 
-/* In the keeper, which removes it if nobody else lives to: makes the private
- * directory and lets the command write there. */
+static int plan_job(void *arg, struct tree_job *job, struct brig_error *err)
+{
+	struct state *st = arg;
+	int r = plan(st->spec, st, err);
+
+	if (r < 0)
+		return r;
+	job->paths = st->plan.exec_paths;
+	job->env = st->env;
+	job->protect = &st->plan.protect;
+	return 0;
+}
+
+/* There is a keeper, which removes it if nobody else lives to: makes the private
+ * directory. */
 static int begin(void *arg)
 {
 	struct state *st = arg;
-	int r = scratch_make(&st->scratch, st->uid, st->gid);
 
-	return r < 0 ? r : landlock_allow(st->ruleset, st->scratch.fd, LL_WRITE, true,
-					  st->abi);
+	return scratch_make(&st->scratch, st->uid, st->gid);
+}
+
+/* May everybody list the root directory, and does no rule allow it? */
+static bool root_proves(const struct spec *s)
+{
+	struct stat sb;
+
+	for (size_t i = 0; i < s->n_binds; i++)
+		if (streq(s->binds[i].dst, "/"))
+			return false;
+	return stat("/", &sb) == 0 && (sb.st_mode & S_IROTH);
+}
+
+/* landlock_canary() for a process under the filter, which refuses devices by itself: the
+ * permissions let it list the root directory, and Landlock does not. */
+static int canary_root(void)
+{
+	if (faccessat(AT_FDCWD, "/", R_OK, 0) < 0)
+		return 0; /* not Landlock: that proves nothing */
+	cleanup_close int fd = openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? errno : 0;
 }
 
 /* Proof that Landlock holds connections to ports: nobody else says EACCES. */
@@ -343,23 +396,34 @@ static int load_filters(const struct state *st, int *listener)
 }
 
 /* In the command's process: no allocation, no stdio. */
-static int confine(const void *arg, struct wire *ready, int *listener,
-		   const char **what, enum brig_code *code)
+static int confine(const void *arg, struct wire *ready, const char **what,
+		   enum brig_code *code)
 {
 	const struct state *st = arg;
 	*code = BRIG_E_LANDLOCK_UNAVAILABLE;
+	*what = "the ruleset";
+	cleanup_close int ruleset = make_ruleset(st);
+	if (ruleset < 0)
+		return ruleset;
 	*what = "restricting the command";
-	int r = landlock_apply(st->ruleset);
+	int r = landlock_apply(ruleset);
 	if (r < 0)
 		return r;
 	*what = "holding connections to ports";
 	if (st->spec->net == NET_ALLOW && !ports_are_held())
 		return -EPERM;
 	ready->landlock_abi = st->abi;
-	ready->canary = landlock_canary(st->scratch.fd);
+	ready->canary = st->filter_first ? canary_root() :
+					   landlock_canary(st->scratch.fd);
+	return 0;
+}
+
+static int filter(const void *arg, struct wire *ready, int *listener, const char **what,
+		  enum brig_code *code)
+{
 	*code = BRIG_E_SECCOMP_FAILED;
 	*what = "loading the filter";
-	r = load_filters(st, listener);
+	int r = load_filters(arg, listener);
 	if (r < 0)
 		return r;
 	/* proof that the filter closes the network: a call only it refuses so */
@@ -395,6 +459,13 @@ static unsigned judge(const void *arg, const struct evidence *ev,
 	return bits;
 }
 
+static void leave(void *arg)
+{
+	struct state *st = arg;
+
+	scratch_remove(&st->scratch, st->uid); /* a failure shows in settle() */
+}
+
 static void settle(void *arg, struct brig_result *res)
 {
 	struct state *st = arg;
@@ -416,11 +487,17 @@ static void notified(void *arg, int *listener, uint32_t refused[DENY_MAX_CALL],
 static void run(const struct spec *s, void *state, struct brig_result *res)
 {
 	struct state *st = state;
-	const struct tree_job job = {
-		.spec = s, .argv = s->argv, .paths = st->plan.exec_paths, .env = st->env,
-		.sandbox = true, .wanted = watch_wanted(s), .can = CAN,
-		.begin = begin, .drop = &st->ruleset, .confine = confine, .judge = judge, .settle = settle, .arg = st,
-		.protect = &st->plan.protect,
+
+	/* Not a caller's profile, which may forbid anything; not ours when it asks about
+	 * connections, or where a terminal is still to be taken. */
+	st->filter_first = !s->seccomp && s->net != NET_ALLOW && !s->pty && root_proves(s);
+	struct tree_job job = {
+		.spec = s, .argv = s->argv, .sandbox = true, .wanted = watch_wanted(s),
+		.can = CAN, .plan = plan_job, .begin = begin, .confine = confine, .filter = filter,
+		.judge = judge, .leave = leave, .settle = settle, .arg = st,
+		/* the keeper must not see half of the proxies */
+		.plan_first = s->net == NET_ALLOW,
+		.filter_first = st->filter_first,
 		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 		.notified = s->net == NET_ALLOW ? notified : NULL,
 	};
@@ -454,6 +531,7 @@ const struct backend backend_landlock = {
 		      "else can be reached by anybody",
 	.probe = landlock_probe,
 	.prepare = prepare,
+	.plan = plan,
 	.run = run,
 	.release = release,
 	.describe = describe,

@@ -62,7 +62,7 @@ static int write_down(const void *arg, struct brig_error *err)
 static void run(const struct spec *s, void *state, struct brig_result *res)
 {
 	struct none *n = state;
-	const struct tree_job job = {
+	struct tree_job job = {
 		.spec = s, .argv = s->argv, .paths = n->paths, .env = s->env,
 		.wanted = watch_wanted(s), .can = LAYERS_LIMITS,
 		.before_release = write_down, .arg = n,

@@ -263,21 +263,32 @@ static int reopen(const struct scratch *s, uid_t uid)
 
 int scratch_remove(struct scratch *s, uid_t uid)
 {
-	int r = 0;
+	/* Taken first: who is killed in here leaves a number behind that another
+	 * process must not take for the directory. */
+	int r = 0, fd = take_fd(&s->fd);
 
-	if (s->fd < 0)
-		s->fd = reopen(s, uid);
-	if (s->fd >= 0) {
-		unlock(s->fd);
-		r = scratch_empty(s->fd);
-	} else if (s->fd != -ENOENT) {
-		r = s->fd;
+	if (!s->name[0] || s->parent < 0) {
+		fd_close(&fd);
+		return 0;
 	}
-	fd_close(&s->fd);
-	if (s->name[0] && s->parent >= 0 &&
-	    unlinkat(s->parent, s->name, AT_REMOVEDIR) < 0 && errno != ENOENT && r == 0)
+	if (fd < 0)
+		fd = reopen(s, uid);
+	if (fd >= 0) {
+		unlock(fd);
+		r = scratch_empty(fd);
+	} else if (fd != -ENOENT) {
+		r = fd;
+	}
+	fd_close(&fd);
+	if (unlinkat(s->parent, s->name, AT_REMOVEDIR) < 0 && errno != ENOENT && r == 0)
 		r = -errno;
-	fd_close(&s->parent);
-	s->name[0] = '\0';
+	if (r == 0)
+		s->name[0] = '\0';
 	return r;
+}
+
+void scratch_forget(struct scratch *s)
+{
+	fd_close(&s->fd);
+	fd_close(&s->parent);
 }

@@ -27,8 +27,12 @@ int scratch_make(struct scratch *s, uid_t uid, gid_t gid);
 
 /* Removes it with all it holds, whoever of two processes with the same plan made
  * it: directories of any depth and mode, names of any bytes, never through a
- * link.  No allocation; safe to call twice.  0, or -errno when something is left. */
+ * link.  No allocation; safe to call twice, and again after a failure.  0, or -errno
+ * when something is left. */
 int scratch_remove(struct scratch *s, uid_t uid);
+
+/* Closes its descriptors. */
+void scratch_forget(struct scratch *s);
 
 /* The same for any directory: everything below dir (readable directory
  * descriptor), which itself stays. */

@@ -4,12 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -22,112 +24,33 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/exec.h"
 #include "engine/run.h"
+#include "engine/spawn.h"
 #include "engine/watch.h"
 
-int tree_check_ids(const struct spec *s, const char *backend, struct brig_error *err)
-{
-	if (!s->idmapped && !(s->as_root && s->host_uid == 0))
-		return 0;
-	/* Without an id-mapped mount, whoever may write what belongs to root has
-	 * to be root, and that is what a sandbox must not be. */
-	err_set(err, BRIG_E_BAD_WORKSPACE, 0, "ids",
-		"the workspace belongs to root, and the %s backend cannot show it to "
-		"anybody else", backend);
-	err_fix(err, "give it to an ordinary user (chown -R USER DIR), or use "
-		     "--backend native");
-	return -EPERM;
-}
-
-static int cannot(struct brig_error *err, const char *backend, const char *what,
-		  const char *fix)
-{
-	err_set(err, BRIG_E_UNSUPPORTED, 0, "backend", "the %s backend cannot %s",
-		backend, what);
-	err_fix(err, "%s, or use --backend native", fix);
-	return -EOPNOTSUPP;
-}
-
-int tree_check_places(const struct spec *s, const char *backend,
-		      struct brig_error *err)
-{
-	if (!streq(s->workspace.src, s->workspace.dst))
-		return cannot(err, backend, "show the workspace at another place",
-			      "leave --at out");
-	for (size_t i = 0; i < s->n_binds; i++)
-		/* what a preset found may have two names; one of them will do */
-		if (!streq(s->binds[i].src, s->binds[i].dst) && !s->binds[i].tool)
-			return cannot(err, backend,
-				      "show a file or tree under another name",
-				      "name it by its real path, without :DST");
-	return 0;
-}
-
-int tree_check_open(const struct spec *s, const char *backend, struct brig_error *err)
-{
-	int r = tree_check_places(s, backend, err);
-
-	if (r < 0)
-		return r;
-	if (s->masks && s->masks[0])
-		return cannot(err, backend, "hide a path (--mask)", "leave --mask out");
-	if (!s->workspace.writable)
-		return cannot(err, backend, "keep the workspace read-only (access: ro)",
-			      "leave it out");
-	if (s->seccomp)
-		return cannot(err, backend, "apply a system-call profile (--seccomp)",
-			      "leave --seccomp out");
-	for (size_t i = 0; i < s->n_binds; i++)
-		if (!s->binds[i].writable && !s->binds[i].tool)
-			return cannot(err, backend, "keep a tree read-only (--ro)",
-				      "leave --ro out");
-	if (s->net == NET_ALLOW)
-		return cannot(err, backend, "keep to a network allow-list",
-			      "leave --allow out");
-	return 0;
-}
-
-int tree_exec_paths(char **argv, char **env, char ***paths)
-{
-	const char *name = argv[0], *path = "/usr/bin:/bin";
-
-	if (strchr(name, '/'))
-		return strv_add(paths, name);
-	for (char **e = env; e && *e; e++)
-		if (strncmp(*e, "PATH=", 5) == 0)
-			path = *e + 5;
-	for (;;) {
-		size_t n = strcspn(path, ":");
-		/* never the working directory: the workspace is hostile */
-		if (n > 0 && path[0] == '/') {
-			int r = strv_take(paths, str_fmt("%.*s/%s", (int)n, path, name));
-			if (r < 0)
-				return r;
-		}
-		if (!path[n] && *paths)
-			return 0;
-		path = path[n] ? path + n + 1 : "/usr/bin:/bin";
-	}
-}
-
 /* Version 1 groups are not delegated to ordinary users; see the engine's run.c. */
-int tree_limits(struct tree *t, struct brig_error *err)
+static bool wants_groups(const struct spec *s, bool v1)
+{
+	return !v1 || geteuid() == 0 || (s->required & LAYERS_LIMITS);
+}
+
+/* Control groups for the limits, as far as they can be had.  -errno with err when one
+ * that was asked for cannot. */
+static int make_limits(struct tree *t, bool v1, struct brig_error *err)
 {
 	const struct spec *s = t->job->spec;
 	struct cgroup_want want = { .memory = s->limits.memory,
 				    .pids = s->limits.pids,
 				    .cpu_milli = s->limits.cpu_milli };
-	bool v1 = cgroup_is_v1();
 
 	if (t->job->nproc_inside && s->limits.pids && kernel_at_least(5, 14) &&
 	    !(s->as_root && (s->asked & LAYER_BIT(LAYER_PIDS)))) {
 		t->nproc = s->limits.pids;
 		want.pids = 0;
 	}
-	if (v1 && geteuid() != 0 && !(s->required & LAYERS_LIMITS)) {
+	if (!wants_groups(s, v1)) {
 		snprintf(t->cg.why, sizeof t->cg.why,
 			 "version 1 control groups are not delegated to ordinary users");
 		return 0;
@@ -137,17 +60,6 @@ int tree_limits(struct tree *t, struct brig_error *err)
 		     (s->required & LAYER_BIT(LAYER_PIDS) ? CG_PIDS : 0u);
 	int r = cgroup_prepare(&t->cg, &want, s->id, err);
 	return r < 0 ? r : watch_limits(s, &t->cg, t->nproc, err);
-}
-
-static int pair(int *ours, int *theirs)
-{
-	int sv[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
-		return -errno;
-	*ours = sv[0];
-	*theirs = sv[1];
-	return 0;
 }
 
 static int make_pipe(int *r, int *w)
@@ -175,7 +87,7 @@ static int make_terminal(struct tree *t)
 	int slave = ioctl(m, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (slave < 0)
 		return -errno;
-	t->stdio[0] = t->stdio[1] = t->stdio[2] = slave;
+	t->ends.stdio[0] = t->ends.stdio[1] = t->ends.stdio[2] = slave;
 	return 0;
 }
 
@@ -187,8 +99,8 @@ static int give_streams(const struct tree *t)
 	if (!s->as_root || !t->job->sandbox)
 		return 0;
 	for (int i = 0; i < 3; i++)
-		if (t->stdio[i] >= 0 &&
-		    fchown(t->stdio[i], s->host_uid, s->host_gid) < 0)
+		if (t->ends.stdio[i] >= 0 &&
+		    fchown(t->ends.stdio[i], s->host_uid, s->host_gid) < 0)
 			return -errno;
 	return 0;
 }
@@ -196,31 +108,92 @@ static int give_streams(const struct tree *t)
 static int make_channels(struct tree *t, struct brig_error *err)
 {
 	const struct spec *s = t->job->spec;
-	int on = 1;
-	int r = pair(&t->ctl, &t->ctl_child);
+	int sv[2], on = 1, r = 0;
 
-	if (r == 0)
-		r = pair(&t->keep, &t->keep_child);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "descriptors");
+	t->ctl = sv[0];
+	t->ends.ctl = sv[1];
 	/* the kernel tells who sent a message, in our own pid numbers */
-	if (r == 0 && setsockopt(t->ctl, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
+	if (setsockopt(t->ctl, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
 		r = -errno;
+	if (r == 0)
+		r = make_pipe(&t->note_read, &t->note_write);
 	if (r == 0 && t->job->gate) {
-		r = make_pipe(&t->say_read, &t->say_write);
+		r = make_pipe(&t->say_read, &t->ends.say);
 		if (r == 0)
-			r = make_pipe(&t->status_read, &t->status_write);
+			r = make_pipe(&t->status_read, &t->ends.status);
 		if (r == 0)
-			r = make_pipe(&t->death_read, &t->death_write);
+			r = make_pipe(&t->ends.death, &t->death_write);
 	}
+	t->born_ctl = t->ctl;
+	t->born_death = t->death_write;
 	if (r == 0 && s->pty) {
 		r = make_terminal(t);
 	} else if (r == 0 && s->capture) {
-		r = make_pipe(&t->out_read, &t->stdio[1]);
+		r = make_pipe(&t->out_read, &t->ends.stdio[1]);
 		if (r == 0)
-			r = make_pipe(&t->err_read, &t->stdio[2]);
+			r = make_pipe(&t->err_read, &t->ends.stdio[2]);
 	}
 	if (r == 0)
 		r = give_streams(t);
 	return r < 0 ? err_set(err, BRIG_E_NO_MEMORY, -r, "prepare", "descriptors") : 0;
+}
+
+/* How much memory may be lent out: what is killed for want of memory takes along all
+ * that share it, and the keeper should not be a part of the largest process around. */
+#define LEND_MAX (32ull << 20)
+
+static bool is_small(void)
+{
+	char text[128];
+	unsigned long long pages;
+	long size = sysconf(_SC_PAGESIZE);
+	struct rusage ru;
+
+	/* The most it ever was, or whoever executed us: mostly little enough. */
+	if (getrusage(RUSAGE_SELF, &ru) == 0 && ru.ru_maxrss > 0 &&
+	    (unsigned long long)ru.ru_maxrss < LEND_MAX >> 10)
+		return true;
+	return fd_read_at(AT_FDCWD, "/proc/self/statm", text, sizeof text) > 0 &&
+	       sscanf(text, "%*u %llu", &pages) == 1 && size > 0 &&
+	       pages < LEND_MAX / (unsigned long long)size;
+}
+
+/*
+ * Who borrows what.  As root the command's process takes another user's id while it has
+ * our memory and table: only memory that is closed to that user (spawn_hide()).  Else it
+ * has to be as open as that process will be, which our supervisor of the same user looks
+ * at (die_with_keeper()): what a program around us has closed stays closed.
+ */
+static void decide_sharing(struct tree *t)
+{
+	const struct spec *s = t->job->spec;
+
+	t->share = !s->limits.memory || s->limits.memory >= SPAWN_SHARE_MEMORY;
+	if (t->share)
+		t->share = t->job->sandbox && s->as_root ?
+				   spawn_hide(&t->rooms) :
+				   prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1;
+	t->borrowed = t->share && spawn_may_share(s->limits.memory) && is_small();
+}
+
+/* The plan; from now on there may be something to settle. */
+static int make_plan(struct tree *t, struct brig_error *err)
+{
+	int r = t->job->plan ? t->job->plan(t->job->arg, t->job, err) : 0;
+
+	if (r == 0)
+		__atomic_store_n(&t->planned, true, __ATOMIC_RELEASE);
+	return r;
+}
+
+/* What a keeper that is a copy of us has to find already made. */
+static int make_before(struct tree *t, bool limits, struct brig_error *err)
+{
+	int r = t->planned ? 0 : make_plan(t, err);
+
+	return r == 0 && limits ? make_limits(t, cgroup_is_v1(), err) : r;
 }
 
 static int prepare(struct tree *t, struct brig_error *err)
@@ -229,58 +202,197 @@ static int prepare(struct tree *t, struct brig_error *err)
 
 	if (r < 0)
 		return r;
-	t->script_argv = exec_script_argv(t->job->argv);
-	if (!t->script_argv)
+	/* a sandbox program of the system's is no script of the caller's */
+	t->script_argv = t->job->gate ? NULL : exec_script_argv(t->job->argv);
+	if ((!t->script_argv && !t->job->gate) ||
+	    spawn_rooms_make(&t->rooms, TREE_ROOMS) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "arguments");
 	r = signals_take(&t->sig);
 	if (r < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, -r, "prepare", "signals");
-	r = tree_limits(t, err);
+	decide_sharing(t);
+	/* A process enters a version 1 group by itself, at any time. */
+	t->late_limits = t->borrowed && wants_groups(t->job->spec, true) && cgroup_is_v1();
+	if (!t->borrowed)
+		r = make_before(t, true, err);
+	else if (t->job->plan_first)
+		r = make_plan(t, err);
+	if (r == 0 && t->borrowed && !t->late_limits)
+		r = make_limits(t, cgroup_is_v1(), err);
 	return r == 0 ? make_channels(t, err) : r;
+}
+
+void tree_close_ends(struct tree_ends *e)
+{
+	if (e->stdio[1] == e->stdio[0])
+		e->stdio[1] = e->stdio[2] = -1;
+	int *fds[] = { &e->ctl, &e->say, &e->status, &e->death, &e->stdio[0], &e->stdio[1],
+		       &e->stdio[2] };
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		fd_close(fds[i]);
+}
+
+/* A record for the command's process.  If that is gone it has said why, in the socket. */
+static int hand_over(struct tree *t, enum wire_type type, const int *fds, size_t n,
+		     struct brig_error *err)
+{
+	const struct wire w = { .type = type };
+	int r = wire_send(t->ctl, &w, fds, n);
+
+	return r < 0 && r != -EPIPE && r != -ECONNRESET ?
+		       err_set(err, BRIG_E_SETUP_FAILED, -r, "setup",
+			       "handing over descriptors") : 0;
+}
+
+/* Beside the command's process, which takes away from itself what it can meanwhile.
+ * From the keeper's start on whatever is made here is cleaned up. */
+static int make_the_rest(struct tree *t, struct brig_error *err)
+{
+	int r = t->planned ? 0 : make_plan(t, err);
+
+	if (r == 0)
+		r = hand_over(t, WIRE_GIVEN, NULL, 0, err);
+	if (r == 0 && t->late_limits)
+		r = make_limits(t, true, err);
+	if (r == 0 && t->late_limits)
+		r = hand_over(t, WIRE_GROUPS, t->cg.task_fds, (size_t)t->cg.n_task_fds, err);
+	return r;
+}
+
+/* What ours is compared with: only a sandbox program makes namespaces, and where
+ * nobody's filter is around us there are none to count. */
+static void read_own(struct tree *t)
+{
+	struct evidence *ev = &t->res->evidence;
+
+	ev->nested = t->job->spec->nested;
+	if (t->job->gate || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
+		evidence_read_own(ev);
+	else
+		ev->seccomp_filters_own = 0;
+}
+
+/* A table of descriptors that is shared grows only after a grace period of the whole
+ * machine, ten milliseconds: so it grows before.  When it cannot, it is only slow. */
+static void grow_table(const struct tree *t)
+{
+	/* than what we, the keeper and the command's process open */
+	const int more = 44 + 2 * (int)t->job->spec->n_binds;
+	int fd = fcntl(t->note_write, F_DUPFD_CLOEXEC, t->note_write + more);
+
+	fd_close(&fd);
+}
+
+bool tree_no_clone3(pid_t pid)
+{
+	return pid == -ENOSYS || pid == -EPERM;
+}
+
+/* Where filters of container managers do not let clone3() pass, whose flags they cannot
+ * see: a copy, made by the oldest call there is. */
+static int fork_keeper(struct tree *t, struct brig_error *err)
+{
+	int r = 0;
+
+	if (t->borrowed) {
+		bool limits = t->late_limits;
+		t->borrowed = t->late_limits = false;
+		r = make_before(t, limits, err);
+	}
+	if (r < 0)
+		return r;
+	t->keeper = fork();
+	if (t->keeper == 0)
+		_exit(keeper_main(t));
+	if (t->keeper < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, errno, "clone", "the keeper");
+	t->keeper_pidfd = sys_pidfd_open(t->keeper);
+	if (t->keeper_pidfd >= 0)
+		return 0;
+	r = err_set(err, BRIG_E_NO_MEMORY, errno, "clone", "the keeper");
+	kill(t->keeper, SIGKILL); /* not reaped: it is still the one */
+	return r;
+}
+
+/*
+ * The keeper.  It borrows our memory and our table of descriptors, as nothing of either
+ * has to be copied then, and as it sees the moment we name it what it would have to
+ * clean up.  When that is not possible it is a copy of us, and what it needs to know is
+ * made before it.
+ */
+static int make_keeper(struct tree *t, struct brig_error *err)
+{
+	struct clone_args args = { .exit_signal = SIGCHLD,
+				   .pidfd = (uintptr_t)&t->keeper_pidfd,
+				   .flags = CLONE_PIDFD };
+
+	if (t->borrowed) {
+		args.flags |= CLONE_VM | CLONE_FILES;
+		grow_table(t);
+	}
+	pid_t pid = spawn(&args, &t->rooms, ROOM_KEEPER, keeper_main, t);
+	if (tree_no_clone3(pid))
+		return fork_keeper(t, err);
+	if (pid < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, -pid, "clone", "the keeper");
+	t->keeper = pid;
+	/* The kernel mostly puts it behind us on the same processor, where it would start
+	 * the command's process, which goes to another, when we have nothing more to do. */
+	if (t->borrowed)
+		sched_yield();
+	return 0;
 }
 
 static int start(struct tree *t, struct brig_error *err)
 {
+	t->self = getpid();
 	if (prctl(PR_GET_CHILD_SUBREAPER, &t->old_subreaper, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_set(err, BRIG_E_KERNEL_TOO_OLD, errno, "clone",
 			       "taking over orphans");
-	pid_t self = getpid();
-	pid_t pid = fork();
-	if (pid < 0)
-		return err_set(err, BRIG_E_NO_MEMORY, errno, "clone", "the keeper");
-	if (pid == 0)
-		keeper_main(t, self);
-	t->keeper = pid;
-	t->keeper_pidfd = sys_pidfd_open(pid);
-	/* Our copies of the other ends: end of file must mean they closed them. */
-	fd_close(&t->ctl_child);
-	fd_close(&t->keep_child);
-	fd_close(&t->say_write);
-	fd_close(&t->status_write);
-	fd_close(&t->death_read);
-	if (t->stdio[1] == t->stdio[0])
-		t->stdio[1] = t->stdio[2] = -1;
-	for (int i = 0; i < 3; i++)
-		fd_close(&t->stdio[i]);
-	if (t->keeper_pidfd < 0)
-		return err_set(err, BRIG_E_KERNEL_TOO_OLD, errno, "clone",
-			       "a descriptor of the keeper");
-	t->res->evidence.nested = t->job->spec->nested;
-	evidence_read_own(&t->res->evidence);
-	if (t->job->drop)
-		fd_close(t->job->drop);
+	int r = make_keeper(t, err);
+	if (r < 0)
+		return r;
+	if (t->borrowed) {
+		if (make_the_rest(t, err) < 0)
+			tree_end(t);
+	} else {
+		/* end of file must mean that the other side closed them */
+		tree_close_ends(&t->ends);
+		fd_close(&t->note_write);
+	}
+	read_own(t);
 	return 0;
+}
+
+void tree_sweep_names(struct tree *t, struct brig_result *res)
+{
+	const struct tree_job *job = t->job;
+
+	if (job->protect && !t->swept)
+		watch_sweep(job->protect, job->spec->workspace.fd, res);
+	t->swept = true;
 }
 
 void tree_settle(struct tree *t, struct brig_result *res)
 {
 	const struct tree_job *job = t->job;
 
-	if (job->protect)
-		watch_sweep(job->protect, job->spec->workspace.fd, res);
+	if (!__atomic_load_n(&t->planned, __ATOMIC_ACQUIRE)) {
+		if (job->leave) /* nothing ran, and nothing was looked at */
+			job->leave(job->arg);
+		return;
+	}
+	tree_sweep_names(t, res);
 	if (job->settle)
 		job->settle(job->arg, res);
+}
+
+void tree_account(struct tree *t)
+{
+	if (!t->accounted)
+		watch_account(&t->cg, t->res);
+	t->accounted = true;
 }
 
 /* The keeper is gone, or was killed: then its tree fell to us. */
@@ -295,28 +407,37 @@ static void take_over(struct tree *t)
 	t->left += since ? tree_sweep(since) : 1;
 }
 
-/* A keeper that was dismissed and had not ended yet: reaped by the next run, or
- * by init when this process ends.  At most one. */
-static pid_t leaving = -1;
+/* A run whose keeper was killed and had not ended yet.  It may still run on what was
+ * lent to it, so that is freed by the next run, or when this process ends. */
+static struct tree *leaving;
+
+static void free_tree(struct tree *t)
+{
+	spawn_rooms_free(&t->rooms);
+	free(t->script_argv);
+	free(t);
+}
 
 static void reap_leaving(void)
 {
-	if (leaving > 0)
-		while (waitpid(leaving, NULL, 0) < 0 && errno == EINTR)
-			;
-	leaving = -1;
+	struct tree *t = __atomic_exchange_n(&leaving, NULL, __ATOMIC_SEQ_CST);
+
+	if (!t)
+		return;
+	while (waitpid(t->keeper, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (!t->left)
+		free_tree(t);
 }
 
 /* It has nothing left to do but to end, which nobody need wait for. */
 static void dismiss_keeper(struct tree *t)
 {
-	const char bye = KEEPER_DISMISS;
-
 	if (t->keeper <= 0)
 		return;
-	(void)!send(t->keep, &bye, 1, MSG_NOSIGNAL);
-	if (waitpid(t->keeper, NULL, WNOHANG) == 0)
-		leaving = t->keeper;
+	sys_pidfd_send_signal(t->keeper_pidfd, SIGKILL, 0);
+	if (waitpid(t->keeper, NULL, WNOHANG) != 0)
+		t->keeper = -1; /* it is gone already */
 }
 
 static void finish(struct tree *t)
@@ -329,12 +450,11 @@ static void finish(struct tree *t)
 	if (t->job->egress)
 		egress_end(t->job->egress, res);
 	/* No process refers to it any more. */
-	collect_later(&t->mntns);
 	fd_close(&t->mntns);
 	if (!t->settled)
 		tree_settle(t, res);
 	if (t->released) {
-		watch_account(&t->cg, res);
+		tree_account(t);
 		notify_report(t->refused, res);
 		res->wall_ms = (double)(t->t_end - t->t_release) / 1e6;
 	}
@@ -346,14 +466,10 @@ static void finish(struct tree *t)
 	cgroup_remove(&t->cg);
 	dismiss_keeper(t);
 	cgroup_close(&t->cg);
-	free(t->script_argv);
-	if (t->stdio[1] == t->stdio[0])
-		t->stdio[1] = t->stdio[2] = -1;
-	int *fds[] = { &t->ctl, &t->ctl_child, &t->keep, &t->keep_child, &t->out_read,
-		       &t->err_read, &t->say_read, &t->say_write, &t->status_read,
-		       &t->status_write, &t->death_read, &t->death_write, &t->stdio[0],
-		       &t->stdio[1], &t->stdio[2], &t->term.pty, &t->term.pty_slave,
-		       &t->keeper_pidfd, &t->ready_pidfd,
+	tree_close_ends(&t->ends);
+	int *fds[] = { &t->ctl, &t->note_read, &t->note_write, &t->out_read, &t->err_read,
+		       &t->say_read, &t->status_read, &t->death_write, &t->term.pty,
+		       &t->term.pty_slave, &t->keeper_pidfd, &t->ready_pidfd,
 		       &t->listener };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_close(fds[i]);
@@ -362,24 +478,29 @@ static void finish(struct tree *t)
 	signals_restore(&t->sig);
 }
 
-void tree_run(const struct tree_job *job, struct brig_result *res)
+void tree_run(struct tree_job *job, struct brig_result *res)
 {
-	struct tree *t = malloc(sizeof *t); /* too large for a small stack */
+	/* too large for a small stack; most of it is never touched */
+	struct tree *t = calloc(1, sizeof *t);
 	const struct spec *s = job->spec;
 
 	if (!t) {
 		err_set(&res->error, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "a run");
 		return;
 	}
-	*t = (struct tree){
-		.job = job, .res = res, .ctl = -1, .ctl_child = -1, .keep = -1,
-		.keep_child = -1, .out_read = -1, .err_read = -1, .say_read = -1,
-		.say_write = -1, .status_read = -1, .status_write = -1,
-		.death_read = -1, .death_write = -1, .stdio = { -1, -1, -1 },
-		.term = { .pty = -1, .pty_slave = -1 }, .keeper = -1,
-		.keeper_pidfd = -1,
-		.ready_pid = -1, .ready_pidfd = -1, .listener = -1, .mntns = -1, .sig = SIGNALS_NONE, .old_subreaper = -1,
+	t->job = job;
+	t->res = res;
+	t->sig = SIGNALS_NONE;
+	int *const none[] = {
+		&t->self, &t->keeper, &t->ready_pid, &t->read_pid, &t->old_subreaper,
+		&t->ends.ctl, &t->ends.say, &t->ends.status, &t->ends.death,
+		&t->ends.stdio[0], &t->ends.stdio[1], &t->ends.stdio[2], &t->ctl,
+		&t->note_read, &t->note_write, &t->out_read, &t->err_read, &t->say_read,
+		&t->status_read, &t->death_write, &t->term.pty, &t->term.pty_slave,
+		&t->keeper_pidfd, &t->ready_pidfd, &t->mntns, &t->listener,
 	};
+	for (size_t i = 0; i < ARRAY_LEN(none); i++)
+		*none[i] = -1;
 	t->t_start = now_ns();
 	reap_leaving();
 	cgroup_init(&t->cg);
@@ -391,5 +512,8 @@ void tree_run(const struct tree_job *job, struct brig_result *res)
 	if (prepare(t, &res->error) == 0 && start(t, &res->error) == 0)
 		tree_watch(t);
 	finish(t);
-	free(t);
+	if (t->keeper > 0)
+		__atomic_store_n(&leaving, t, __ATOMIC_SEQ_CST);
+	else if (!t->left)
+		free_tree(t);
 }

@@ -4,14 +4,15 @@
  * namespace of their own making: start, confine, prove, release, watch, and at
  * the end nothing is left of it.
  *
- *   supervisor (brig) ── fork ─▶ keeper ── clone ─▶ the command's process
+ *   supervisor (brig) ── clone ─▶ keeper ── clone ─▶ the command's process
  *      deadline, output,          subreaper: every        confines itself, says
  *      signals, evidence          orphan becomes its      READY, waits for GO,
  *                                 child; ends them all    executes
  *
- * The keeper is what outlives a supervisor that was killed: it sees the end of
- * their socket, ends the tree and cleans up.  If the keeper is killed, its
- * descendants fall to the supervisor, which is a subreaper as well.
+ * The keeper is what outlives a supervisor that was killed: the kernel tells it that
+ * its parent is gone, it ends the tree and cleans up.  As a rule it has the
+ * supervisor's memory and descriptors, see start() in tree.c.  If the keeper is killed,
+ * its descendants fall to the supervisor, which is a subreaper as well.
  */
 #ifndef BACKEND_TREE_H
 #define BACKEND_TREE_H
@@ -51,17 +52,25 @@ struct tree_job {
 			    evidence is listed as missing */
 	unsigned can;    /* LAYER_BITs this backend may claim */
 
-	/* In the keeper, before the command's process exists: makes what settle()
-	 * removes.  No allocation.  May be NULL.  -errno. */
+	/* In the supervisor, if possible while the command's process starts: fills in
+	 * what of argv, paths, env, keep and protect is not known yet.  May be NULL.
+	 * -errno with err. */
+	int (*plan)(void *arg, struct tree_job *job, struct brig_error *err);
+	bool plan_first; /* not beside it */
+	/* When there is a keeper, in it or in the command's process before that gives up
+	 * its privileges: makes what leave() removes.  Needs no plan.  No allocation.
+	 * May be NULL.  -errno. */
 	int (*begin)(void *arg);
-	/* Of no use to the supervisor once the keeper has a copy: closed while it
-	 * waits anyway.  May be NULL. */
-	int *drop;
-	/* Last steps of the command's process before READY.  No allocation, no
-	 * stdio.  Fills *ready, and *listener when its filter tells of refused
-	 * calls; 0, or -errno with *what and *code. */
-	int (*confine)(const void *arg, struct wire *ready, int *listener,
-		       const char **what, enum brig_code *code);
+	/* Last steps of the command's process before READY: by the plan, and the filter.
+	 * No allocation, no stdio.  They fill *ready, and *listener when the filter tells
+	 * of refused calls; 0, or -errno with *what and *code. */
+	int (*confine)(const void *arg, struct wire *ready, const char **what,
+		       enum brig_code *code);
+	int (*filter)(const void *arg, struct wire *ready, int *listener,
+		      const char **what, enum brig_code *code);
+	/* All that is to be done after it passes the filter, which takes the longest:
+	 * loaded first if there is something to wait for anyway. */
+	bool filter_first;
 	/* The listener has something to ask; NULL: only refusals, which are counted. */
 	void (*notified)(void *arg, int *listener, uint32_t refused[DENY_MAX_CALL],
 			 struct brig_result *res);
@@ -71,6 +80,10 @@ struct tree_job {
 	/* Before the release, in the supervisor: the last chance to refuse.  May
 	 * be NULL.  -errno with err. */
 	int (*before_release)(const void *arg, struct brig_error *err);
+	/* Every process of the tree is on its way out and makes no more files: a first
+	 * part of settle(), which does it if this was not called or failed.  All there is
+	 * to do when there is no plan yet.  No allocation.  May be NULL. */
+	void (*leave)(void *arg);
 	/* When every process of the tree is gone.  res is NULL in the keeper of
 	 * a supervisor that was killed; no allocation then.  May be NULL. */
 	void (*settle)(void *arg, struct brig_result *res);
@@ -84,7 +97,7 @@ struct tree_job {
 };
 
 /* Runs it.  Always fills *res. */
-void tree_run(const struct tree_job *job, struct brig_result *res);
+void tree_run(struct tree_job *job, struct brig_result *res);
 
 /*
  * Ends every descendant of the calling process, which has to be a subreaper,

@@ -2,17 +2,19 @@
 #ifndef BACKEND_TREE_INTERNAL_H
 #define BACKEND_TREE_INTERNAL_H
 
+#include <signal.h>
 #include <stdint.h>
 
 #include "backend/tree.h"
 #include "engine/cgroup.h"
 #include "engine/notify.h"
+#include "engine/spawn.h"
 #include "engine/terminal.h"
 #include "engine/watch.h"
 
-/* supervisor → keeper: one byte */
-#define KEEPER_END 'E'     /* end everything now */
-#define KEEPER_DISMISS 'D' /* cleaned up; you may go */
+/* supervisor → keeper: signals, which both of them block.  When there is nothing left
+ * to clean up it is simply killed. */
+#define KEEPER_END SIGUSR1 /* end everything now */
 
 /* keeper → supervisor */
 enum { NOTE_FAILED = 1, NOTE_GONE };
@@ -25,26 +27,51 @@ struct keeper_note {
 	uint64_t max_rss_kb;
 };
 
+/* The command's ends of what connects it with the supervisor. */
+struct tree_ends {
+	int ctl;      /* SOCK_SEQPACKET, struct wire */
+	int say;      /* messages of a sandbox program */
+	int status;   /* struct init_report of an init inside */
+	int death;    /* its end tells init that we are gone */
+	int stdio[3]; /* become 0, 1, 2; -1 keeps the caller's */
+};
+
+/* Stacks.  The keeper, which may have to compare directory trees, has the use of what
+ * lies below its own. */
+enum { ROOM_COMMAND = 0, ROOM_KEEPER = 3, TREE_ROOMS };
+
 /* One run. */
 struct tree {
-	const struct tree_job *job;
+	struct tree_job *job;
 	struct brig_result *res;
 	struct cgroup cg;
 	uint64_t nproc;
+	struct spawn_rooms rooms;
+	pid_t self;        /* the supervisor's pid */
+	pid_t keeper_self; /* written by the keeper, for the command's process */
 
-	int ctl, ctl_child;     /* SOCK_SEQPACKET, struct wire */
-	int keep, keep_child;   /* SOCK_SEQPACKET, struct keeper_note */
+	/* The keeper and the command's process have our memory and our table of
+	 * descriptors: what we make after their start they see.  The command's process
+	 * copies the table when it is told that all is there, so that nothing of it is
+	 * closed here before it says READY. */
+	bool borrowed;
+	bool share;       /* the command's process may have the keeper's memory */
+	bool planned;     /* settle() has something to go by */
+	bool late_limits; /* groups are made while it starts, and handed over */
+
+	struct tree_ends ends;
+	int ctl;
+	int born_ctl, born_death; /* ctl and death_write as they were made */
+	int note_read, note_write; /* pipe, struct keeper_note */
 	int out_read, err_read; /* capture */
-	int say_read, say_write; /* messages of a sandbox program */
-	int status_read, status_write; /* struct init_report of an init inside */
-	int death_read, death_write;   /* its end tells init that we are gone */
+	int say_read, status_read, death_write;
 	char **script_argv;     /* sh FILE ARGS…, for files without #! */
-	int stdio[3];           /* become 0, 1, 2; -1 keeps the caller's */
 	struct terminal term;
 
 	pid_t keeper;
 	int keeper_pidfd;
 	pid_t ready_pid; /* the process that said READY, and its descriptor */
+	pid_t read_pid;  /* the one whose evidence was read */
 	int ready_pidfd;
 	int mntns;    /* of a sandbox program's making, once released */
 	int listener; /* of the filter's refusals; -1 without */
@@ -55,7 +82,8 @@ struct tree {
 	struct wire ready_wire;
 	bool inner_known;       /* init told how the command ended */
 	int inner;
-	bool released, status_known, tree_gone, keeper_gone, ending, settled;
+	bool released, status_known, tree_gone, keeper_gone, ending;
+	bool swept, settled, accounted;
 	int left; /* processes that could not be ended */
 	int status;
 	char said[400]; /* the first words of a sandbox program */
@@ -64,16 +92,21 @@ struct tree {
 	int old_subreaper;
 };
 
-/* The keeper's process; never returns. */
-void keeper_main(struct tree *t, pid_t supervisor) __attribute__((noreturn));
-/* The command's process; never returns. */
-void tree_child_main(struct tree *t, pid_t keeper) __attribute__((noreturn));
+/* Does this result of spawn() mean that clone3() is not to be had? */
+bool tree_no_clone3(pid_t pid);
+/* The keeper's process, and the command's; arg is a struct tree. */
+int keeper_main(void *arg);
+int tree_child_main(void *arg);
 
+/* Closes the command's ends here, where one terminal may stand for all three. */
+void tree_close_ends(struct tree_ends *e);
+/* What the groups counted: once. */
+void tree_account(struct tree *t);
+/* The part of settling that looks for new names: once. */
+void tree_sweep_names(struct tree *t, struct brig_result *res);
+/* Has the keeper end everything. */
+void tree_end(struct tree *t);
 /* What is done when every process is gone. */
 void tree_settle(struct tree *t, struct brig_result *res);
-
-/* Control groups for the limits, as far as they can be had.  -errno with err
- * when one that was asked for cannot. */
-int tree_limits(struct tree *t, struct brig_error *err);
 
 #endif

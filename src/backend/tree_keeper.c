@@ -2,66 +2,68 @@
 /*
  * The keeper: parent of the command's process and subreaper of its tree.  It
  * reports how the command ended, ends everything else, and cleans up when the
- * supervisor is gone.  A fork of brig that allocates nothing.
+ * supervisor is gone.  It has the supervisor's memory and descriptors, or a copy of
+ * them, and changes neither as long as the supervisor lives; it allocates nothing.
  */
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/tree_internal.h"
 #include "base/fd.h"
 #include "base/sys.h"
 
+/* How the kernel tells that the supervisor is gone; blocked from birth. */
+#define NOTICE SIGTERM
+
 struct keeper {
 	struct tree *t;
-	pid_t self, command;
+	pid_t command;
 	bool ended, orphaned;
 	int status;
 };
 
+/* What cannot be told shows in our end, which the supervisor waits for as well.  Unless
+ * nobody is there to be told: then there is something left to do. */
 static void tell(const struct keeper *k, const struct keeper_note *n)
 {
-	/* a supervisor that is gone is noticed elsewhere */
-	(void)!send(k->t->keep_child, n, sizeof *n, MSG_NOSIGNAL);
-}
+	int r = fd_write_full(k->t->note_write, n, sizeof *n);
 
-static int child_entry(void *arg)
-{
-	struct keeper *k = arg;
-
-	tree_child_main(k->t, k->self);
+	if (r < 0 && r != -EPIPE)
+		_exit(1);
 }
 
 /*
- * Starts the command's process.  As a rule it borrows our memory until it
- * executes and we stand still meanwhile: nothing is copied.  Born into a version
- * 2 group it has to be a copy, as there is no C function for that.
+ * Starts the command's process, which borrows memory until it executes.  Not when its
+ * limit is small: what is killed for want of memory takes along all that share it.
+ * Without an errno of its own it borrows that as well, and we stand still meanwhile.
  */
-static pid_t start(struct keeper *k)
+static pid_t start(struct tree *t)
 {
-	static char stack[128 * 1024] __attribute__((aligned(64)));
-	struct tree *t = k->t;
+	uint64_t flags = t->borrowed ? CLONE_VM | CLONE_FILES :
+			 !t->share ? 0 :
+			 SPAWN_OWN_ERRNO ? CLONE_VM : CLONE_VM | CLONE_VFORK;
+	struct clone_args args = { .exit_signal = SIGCHLD };
 
-	if (t->cg.clone_fd < 0)
-		return clone(child_entry, stack + sizeof stack,
-			     CLONE_VM | CLONE_VFORK | SIGCHLD, k);
-	struct clone_args args = {
-		.flags = CLONE_INTO_CGROUP, /* never a moment outside its limits */
-		.cgroup = (unsigned)t->cg.clone_fd,
-		.exit_signal = SIGCHLD,
-	};
-	pid_t pid = sys_clone3(&args);
+	if (t->cg.clone_fd >= 0) {
+		flags |= CLONE_INTO_CGROUP; /* never a moment outside its limits */
+		args.cgroup = (unsigned)t->cg.clone_fd;
+	}
+	args.flags = flags;
+	pid_t pid = spawn(&args, &t->rooms, ROOM_COMMAND, tree_child_main, t);
+	/* where it is not to be had, we are no borrower either */
+	if (!tree_no_clone3(pid) || t->borrowed || (flags & CLONE_INTO_CGROUP))
+		return pid;
+	pid = fork();
 	if (pid == 0)
-		tree_child_main(t, k->self);
-	return pid;
+		_exit(tree_child_main(t));
+	return pid < 0 ? -errno : pid;
 }
 
 static void note_end(struct keeper *k, int status)
@@ -108,111 +110,136 @@ static int end_all(struct keeper *k)
 	return left ? tree_sweep(0) : 0;
 }
 
-static void close_ends(struct tree *t)
+/* In a copy of the supervisor: as long as one of these is open here, the end of it goes
+ * unnoticed. */
+static void forget_supervisor(struct tree *t)
 {
-	/* As long as one of these is open here, the end of it goes unnoticed. */
-	int *fds[] = { &t->ctl, &t->ctl_child, &t->keep, &t->out_read, &t->err_read,
-		       &t->say_read, &t->say_write, &t->status_read,
-		       &t->status_write, &t->death_read, &t->death_write, &t->stdio[0], &t->stdio[1],
-		       &t->stdio[2], &t->term.pty, &t->term.pty_slave, &t->sig.fd };
+	int *fds[] = { &t->ctl, &t->note_read, &t->death_write, &t->out_read, &t->err_read,
+		       &t->say_read, &t->status_read, &t->sig.fd };
 
-	/* one terminal may stand for all three */
-	if (t->stdio[1] == t->stdio[0])
-		t->stdio[1] = t->stdio[2] = -1;
-	if (t->term.pty_slave == t->stdio[0])
-		t->term.pty_slave = -1;
 	for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
 		fd_close(fds[i]);
+	if (t->job->egress)
+		egress_forget(t->job->egress);
 }
 
-static void watch(struct keeper *k, int sigfd)
+/* Waits for one of the signals.  The kernel's notice may come from anybody: only being
+ * an orphan counts.  And it is not relied upon alone: now and then we look. */
+static int wait_signal(struct keeper *k)
 {
-	while (!k->ended) {
-		struct pollfd p[2] = { { sigfd, POLLIN, 0 },
-				       { k->t->keep_child, POLLIN, 0 } };
-		if (poll(p, 2, -1) < 0)
-			continue;
-		if (p[0].revents) {
-			struct signalfd_siginfo si;
-			(void)!read(sigfd, &si, sizeof si);
-			reap(k);
-		}
-		if (p[1].revents) {
-			char c;
-			ssize_t n = recv(k->t->keep_child, &c, 1, MSG_DONTWAIT);
-			if (n < 0 && (errno == EAGAIN || errno == EINTR))
-				continue;
-			k->orphaned = n <= 0; /* nobody there any more */
+	const struct timespec now_and_then = { .tv_sec = 2 };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, KEEPER_END);
+	sigaddset(&set, NOTICE);
+	int sig = sigtimedwait(&set, NULL, &now_and_then);
+	if (sig != SIGCHLD && sig != KEEPER_END)
+		k->orphaned = getppid() != k->t->self;
+	return sig;
+}
+
+static void watch(struct keeper *k)
+{
+	while (!k->ended && !k->orphaned) {
+		int sig = wait_signal(k);
+		if (sig == KEEPER_END)
 			return;
-		}
+		reap(k);
 	}
 }
 
-/* Waits for the supervisor's last word; false when it died without. */
-static bool dismissed(const struct keeper *k)
+/* The supervisor is dead: its memory and its descriptors are ours alone. */
+static void clean_up(struct keeper *k)
 {
-	for (;;) {
-		char c = 0;
-		ssize_t n = recv(k->t->keep_child, &c, 1, 0);
-		if (n == 1 && c == KEEPER_DISMISS)
-			return true;
-		if (n == 0 || (n < 0 && errno != EINTR))
-			return false;
-	}
-}
+	struct tree *t = k->t;
 
-void keeper_main(struct tree *t, pid_t supervisor)
-{
-	struct keeper k = { .t = t, .self = getpid() };
-	sigset_t all, chld;
-
-	/* Out of the caller's process group and deaf: what ends the group must
-	 * not end the one who cleans up.  Not dumpable: nobody of the same user
-	 * reads or traces it. */
-	setsid();
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, NULL);
-	sigemptyset(&chld);
-	sigaddset(&chld, SIGCHLD);
-	prctl(PR_SET_NAME, "brig-keeper", 0, 0, 0);
-	int sigfd = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (sigfd < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ||
-	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || getppid() != supervisor)
-		_exit(1);
-	/* else the child would wait for a word that nobody can send any more */
+	/* The last copies: what waits for a word ends with the one, an init inside with
+	 * the other, the egress process with its socket. */
 	fd_close(&t->ctl);
-	fd_close(&t->keep);
 	fd_close(&t->death_write);
 	if (t->job->egress)
 		egress_forget(t->job->egress);
-	int r = t->job->begin ? t->job->begin(t->job->arg) : 0;
-	k.command = r < 0 ? -1 : start(&k);
-	if (k.command < 0) {
-		const struct keeper_note n = { .type = NOTE_FAILED,
-					       .status = r < 0 ? -r : errno };
-		tell(&k, &n);
-		if (!dismissed(&k))
-			tree_settle(t, NULL);
-		_exit(0);
-	}
-	/* the child, who shared it, had to be looked at */
-	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	close_ends(t);
-	watch(&k, sigfd);
-	int left = end_all(&k);
+	if (k->command > 0)
+		end_all(k);
+	tree_settle(t, NULL);
+	cgroup_kill(&t->cg);
+	cgroup_remove(&t->cg);
+}
+
+static void report(struct keeper *k)
+{
+	int left = end_all(k);
 	struct rusage ru = { 0 };
+
 	getrusage(RUSAGE_CHILDREN, &ru);
 	const struct keeper_note gone = {
-		.type = NOTE_GONE, .status = k.status, .left = left,
+		.type = NOTE_GONE, .status = k->status, .left = left,
 		.cpu_us = micros(&ru.ru_utime) + micros(&ru.ru_stime),
 		.max_rss_kb = (uint64_t)ru.ru_maxrss,
 	};
-	tell(&k, &gone);
-	/* One of us cleans up: we, if the supervisor does not live to say that it
-	 * has.  Doing it twice does no harm. */
-	if (k.orphaned || !dismissed(&k)) {
-		tree_settle(t, NULL);
-		cgroup_remove(&t->cg);
+	tell(k, &gone);
+}
+
+/* What makes it the keeper.  false when the kernel does not let it be one. */
+static bool take_office(struct keeper *k)
+{
+	/* Out of the caller's session and process group: what ends those must not end
+	 * the one who cleans up. */
+	setsid();
+	prctl(PR_SET_NAME, "brig-keeper", 0, 0, 0);
+	/* First ask to be told, then look whether it was too late to ask. */
+	if (prctl(PR_SET_PDEATHSIG, NOTICE, 0, 0, 0) < 0)
+		return false;
+	k->orphaned = getppid() != k->t->self;
+	return true;
+}
+
+int keeper_main(void *arg)
+{
+	struct tree *t = arg;
+	struct keeper k = { .t = t };
+	sigset_t all;
+	int r = 0;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	/* before there is anybody who could leave children behind */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return 1;
+	t->keeper_self = getpid();
+	if (!t->borrowed) {
+		if (!take_office(&k) || k.orphaned)
+			return 1;
+		forget_supervisor(t);
+		/* one that borrows does it itself */
+		r = t->job->begin ? t->job->begin(t->job->arg) : 0;
 	}
-	_exit(0);
+	if (r == 0)
+		r = start(t);
+	k.command = r > 0 ? r : 0;
+	/* The command's process, which has the longer way to go, is on it by now, and dies
+	 * with us if this fails. */
+	if (t->borrowed && !take_office(&k))
+		return 1;
+	if (!t->borrowed) {
+		/* the command's process, which may have our memory, goes by the other */
+		struct tree_ends copies = t->ends;
+		tree_close_ends(&copies);
+	}
+	if (r < 0) {
+		const struct keeper_note n = { .type = NOTE_FAILED, .status = -r };
+		tell(&k, &n);
+	} else if (!k.orphaned) {
+		watch(&k);
+		if (!k.orphaned)
+			report(&k);
+	}
+	/* One of us cleans up: we, if the supervisor does not live to end us when it
+	 * has.  Doing it twice does no harm. */
+	while (!k.orphaned)
+		wait_signal(&k);
+	clean_up(&k);
+	return 0;
 }

@@ -19,21 +19,20 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/netns_enter.h"
 #include "engine/watch.h"
 
 #define ENDING_MS 8000u /* how long the keeper has before it is ended itself */
 
-static void end_tree(struct tree *t)
+void tree_end(struct tree *t)
 {
-	const char c = KEEPER_END;
-
 	if (t->ending)
 		return;
 	t->ending = true;
 	t->t_ending = now_ns();
-	(void)!send(t->keep, &c, 1, MSG_NOSIGNAL);
+	sys_pidfd_send_signal(t->keeper_pidfd, KEEPER_END, 0);
 	/* what still waits for its release learns that there will be none */
 	if (!t->released && t->ctl >= 0)
 		shutdown(t->ctl, SHUT_WR);
@@ -46,7 +45,7 @@ static void fail(struct tree *t, enum brig_code code, int errnum, const char *ph
 		err_set(&t->res->error, code, errnum, phase, "%s", what);
 		diagnose_fix(&t->res->error);
 	}
-	end_tree(t);
+	tree_end(t);
 }
 
 static void on_fail_record(struct tree *t, struct wire *w)
@@ -59,6 +58,27 @@ static void on_fail_record(struct tree *t, struct wire *w)
 	fail(t, code, errnum, phase ? phase : "?", what ? what : "?");
 }
 
+static int read_evidence(struct tree *t, pid_t pid)
+{
+	fd_close(&t->ready_pidfd);
+	t->ready_pidfd = sys_pidfd_open(pid);
+	if (t->ready_pidfd < 0) {
+		int e = errno;
+		fail(t, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
+		return -e;
+	}
+	struct evidence *ev = &t->res->evidence;
+	int r = t->job->gate ? evidence_read(ev, pid, t->ready_pidfd, &t->res->error) :
+			       evidence_read_status(ev, pid, &t->res->error);
+	if (r < 0) {
+		tree_end(t);
+		return r;
+	}
+	t->read_pid = pid;
+	t->res->have_evidence = true;
+	return 0;
+}
+
 /* The heart of "fail closed". */
 static void judge_and_release(struct tree *t)
 {
@@ -67,16 +87,8 @@ static void judge_and_release(struct tree *t)
 	struct evidence *ev = &t->res->evidence;
 	struct brig_error *err = &t->res->error;
 
-	t->ready_pidfd = sys_pidfd_open(t->ready_pid);
-	if (t->ready_pidfd < 0) {
-		fail(t, BRIG_E_SETUP_FAILED, errno, "evidence", "the command's process");
+	if (t->read_pid != t->ready_pid && read_evidence(t, t->ready_pid) < 0)
 		return;
-	}
-	if (evidence_read(ev, t->ready_pid, t->ready_pidfd, err) < 0) {
-		end_tree(t);
-		return;
-	}
-	t->res->have_evidence = true;
 	ev->init_clean = t->init_ready;
 	ev->cgroup = cgroup_holds(&t->cg, t->ready_pid) ? t->cg.enforced : 0;
 	/* the caller's own limit counts only when it is at least as tight */
@@ -89,7 +101,7 @@ static void judge_and_release(struct tree *t)
 	if (job->egress && egress_poll_fd(job->egress) < 0 && (holds & LAYER_BIT(LAYER_NET))) {
 		/* only brig's own gate has run in there, and it waits */
 		if (netns_enter(job->egress, t->ready_pid, t->ready_pidfd, err) < 0) {
-			end_tree(t);
+			tree_end(t);
 			return;
 		}
 		holds |= LAYERS_ALLOW;
@@ -109,11 +121,11 @@ static void judge_and_release(struct tree *t)
 				     BRIG_E_REQUIRE_UNMET, 0, "evidence",
 			"the kernel shows no evidence of: %s", list);
 		diagnose_fix(err);
-		end_tree(t);
+		tree_end(t);
 		return;
 	}
 	if (job->before_release && job->before_release(job->arg, err) < 0) {
-		end_tree(t);
+		tree_end(t);
 		return;
 	}
 	/* Held until the end: taking the mount tree apart waits for the whole
@@ -131,6 +143,23 @@ static void judge_and_release(struct tree *t)
 	t->res->ran = true;
 	t->t_release = now_ns();
 	t->res->setup_us = (t->t_release - t->t_start) / 1000;
+	/* It has its own copies: end of file must mean that it closed them. */
+	tree_close_ends(&t->ends);
+	collect_later(&t->mntns);
+}
+
+/*
+ * A process without privileges has loaded its filter: what the kernel shows of both is
+ * final, as is whose process it is and in which namespaces; so it is read now, while that
+ * process restricts itself to its files and enters its groups.  Its word that it is READY
+ * is what says that all of it is done: until then nothing is judged.
+ */
+static void on_filtered(struct tree *t, pid_t from, int *listener)
+{
+	if (t->read_pid > 0 || t->ready_pid > 0 || from <= 0 || t->ending || t->job->gate)
+		return;
+	t->listener = take_fd(listener);
+	read_evidence(t, from);
 }
 
 static void on_ready(struct tree *t, const struct wire *w, pid_t from, int *listener)
@@ -140,7 +169,10 @@ static void on_ready(struct tree *t, const struct wire *w, pid_t from, int *list
 		return;
 	t->ready_pid = from;
 	t->ready_wire = *w;
-	t->listener = take_fd(listener);
+	if (*listener >= 0) {
+		fd_close(&t->listener);
+		t->listener = take_fd(listener);
+	}
 	t->res->evidence.landlock_abi = w->landlock_abi;
 	t->res->evidence.landlock_canary = w->canary;
 }
@@ -154,7 +186,11 @@ static void on_status(struct tree *t)
 	if (n < 0 && errno == EINTR)
 		return;
 	if (n != (ssize_t)sizeof rep) {
+		int e = n < 0 ? errno : EPROTO;
 		fd_close(&t->status_read);
+		/* its end alone is not ours to judge: the keeper sees who died */
+		if (n != 0 && !t->released)
+			fail(t, BRIG_E_SETUP_FAILED, e, "init", "init's word");
 		return;
 	}
 	if (rep.ready == INIT_NO_FILTER) {
@@ -183,10 +219,13 @@ static void on_control(struct tree *t)
 		return;
 	}
 	cleanup_close int fd = wire_fd(&in);
-	if (in.w.type == WIRE_FAIL && !t->released)
+	/* Its end of this socket is closed by the execve: whoever speaks is brig. */
+	if (in.w.type == WIRE_FAIL)
 		on_fail_record(t, &in.w);
 	else if (in.w.type == WIRE_EXEC_FAIL && t->released)
 		watch_exec_failed(t->job->spec->argv[0], in.w.errnum, &t->res->error);
+	else if (in.w.type == WIRE_FILTERED && !t->released)
+		on_filtered(t, in.from, &fd);
 	else if (in.w.type == WIRE_READY && !t->released)
 		on_ready(t, &in.w, in.from, &fd);
 }
@@ -194,9 +233,9 @@ static void on_control(struct tree *t)
 static void on_note(struct tree *t)
 {
 	struct keeper_note n;
-	ssize_t got = recv(t->keep, &n, sizeof n, MSG_DONTWAIT);
+	ssize_t got = read(t->note_read, &n, sizeof n);
 
-	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+	if (got < 0 && errno == EINTR)
 		return;
 	if (got != (ssize_t)sizeof n) {
 		t->keeper_gone = true;
@@ -214,11 +253,29 @@ static void on_note(struct tree *t)
 		t->status_known = true;
 		t->left = n.left;
 		t->res->cpu_ms = (double)n.cpu_us / 1e3;
-		t->res->max_rss_kb = n.max_rss_kb;
+		if (!t->res->max_rss_kb) /* the group's own peak is the better number */
+			t->res->max_rss_kb = n.max_rss_kb;
 		break;
 	default:
 		break;
 	}
+}
+
+/*
+ * Nobody is under the filter any more: every process of the tree, which all inherit it,
+ * is on its way out, makes no more names and asks for no more memory.  While the kernel
+ * takes the last of them apart, what depends on that alone.  Not what depends on the
+ * content of files: a write may still be under way, and is over when the process is.
+ */
+static void on_unfiltered(struct tree *t)
+{
+	fd_close(&t->listener);
+	if (!t->released || t->job->gate)
+		return; /* a gate's init is not under it */
+	tree_sweep_names(t, t->res);
+	if (t->job->leave)
+		t->job->leave(t->job->arg);
+	tree_account(t);
 }
 
 static void on_signal(struct tree *t)
@@ -289,7 +346,7 @@ static void on_deadline(struct tree *t)
 {
 	if (t->released) {
 		t->res->timed_out = true;
-		end_tree(t);
+		tree_end(t);
 	} else {
 		fail(t, BRIG_E_SETUP_FAILED, ETIMEDOUT, "setup",
 		     "building the sandbox took too long");
@@ -301,15 +358,18 @@ enum { P_CTL, P_NOTE, P_KEEPER, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_SAY, P_STATUS, 
 
 static void wait_events(struct tree *t, struct pollfd *p, int timeout)
 {
-	p[P_CTL] = (struct pollfd){ t->ctl, POLLIN, 0 };
-	p[P_NOTE] = (struct pollfd){ t->keep, POLLIN, 0 };
+	/* Once it is released, all that could come is that the execve failed, and the end
+	 * of the tree tells that as soon: no need to be woken by its success. */
+	p[P_CTL] = (struct pollfd){ t->released ? -1 : t->ctl, POLLIN, 0 };
+	p[P_NOTE] = (struct pollfd){ t->note_read, POLLIN, 0 };
 	p[P_KEEPER] = (struct pollfd){ t->keeper_pidfd, POLLIN, 0 };
 	p[P_SIG] = (struct pollfd){ t->sig.fd, POLLIN, 0 };
 	p[P_NOTIFY] = (struct pollfd){ t->listener, POLLIN, 0 };
 	p[P_OUT] = (struct pollfd){ t->out_read, POLLIN, 0 };
 	p[P_ERR] = (struct pollfd){ t->err_read, POLLIN, 0 };
-	p[P_SAY] = (struct pollfd){ t->say_read, POLLIN, 0 };
-	p[P_STATUS] = (struct pollfd){ t->status_read, POLLIN, 0 };
+	/* Init's last word: what comes after it is but the end of both. */
+	p[P_SAY] = (struct pollfd){ t->inner_known ? -1 : t->say_read, POLLIN, 0 };
+	p[P_STATUS] = (struct pollfd){ t->inner_known ? -1 : t->status_read, POLLIN, 0 };
 	p[P_NET] = (struct pollfd){ t->job->egress ? egress_poll_fd(t->job->egress) : -1,
 				    POLLIN, 0 };
 	terminal_poll(&t->term, p + P_TERM);
@@ -335,7 +395,7 @@ static void dispatch(struct tree *t, const struct pollfd *p)
 	else if (p[P_NOTIFY].revents & POLLIN)
 		notify_handle(&t->listener, t->refused);
 	else if (p[P_NOTIFY].revents)
-		fd_close(&t->listener); /* nobody is filtered any more */
+		on_unfiltered(t);
 	if (p[P_OUT].revents)
 		watch_drain(&t->out_read, &t->res->out);
 	if (p[P_ERR].revents)
@@ -410,7 +470,7 @@ void tree_watch(struct tree *t)
 	}
 	/* a record may still be in a socket (exec failed, then all ended) */
 	while (!t->tree_gone) {
-		struct pollfd more = { .fd = t->keep, .events = POLLIN };
+		struct pollfd more = { .fd = t->note_read, .events = POLLIN };
 		if (poll(&more, 1, 0) <= 0)
 			break;
 		t->keeper_gone = false;

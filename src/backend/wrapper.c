@@ -190,7 +190,7 @@ static void settle(void *arg, struct brig_result *res)
 static void run(const struct spec *s, void *state, struct brig_result *res)
 {
 	struct state *st = state;
-	const struct tree_job job = {
+	struct tree_job job = {
 		.spec = s, .argv = st->argv, .paths = st->paths, .env = s->env,
 		.wanted = watch_wanted(s), .can = LAYERS_LIMITS, .settle = settle,
 		.arg = st, .protect = &st->protect,

@@ -180,15 +180,22 @@ static int open_proc(pid_t pid, struct brig_error *err)
 	return -e;
 }
 
+static int status_of(struct evidence *ev, int proc, pid_t pid, struct brig_error *err)
+{
+	int r = read_status(ev, proc);
+
+	return r < 0 ? err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence", "/proc/%d/status",
+			       (int)pid) : 0;
+}
+
 static int read_confined(struct evidence *ev, int proc, pid_t pid, int pidfd,
 			 struct brig_error *err)
 {
 	struct rlimit lim;
-	int r = read_status(ev, proc);
+	int r = status_of(ev, proc, pid, err);
 
 	if (r < 0)
-		return err_set(err, BRIG_E_SETUP_FAILED, -r, "evidence",
-			       "/proc/%d/status", (int)pid);
+		return r;
 	read_namespaces(ev->ns, pid, pidfd);
 	/* written once, and for good */
 	ev->uid_ok = id_maps(proc, ev->nested);
@@ -230,6 +237,13 @@ int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *
 	if (r == 0)
 		read_rest(ev, proc);
 	return r;
+}
+
+int evidence_read_status(struct evidence *ev, pid_t pid, struct brig_error *err)
+{
+	cleanup_close int proc = open_proc(pid, err);
+
+	return proc < 0 ? proc : status_of(ev, proc, pid, err);
 }
 
 unsigned evidence_layers(const struct evidence *ev)

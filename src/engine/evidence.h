@@ -53,6 +53,10 @@ int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *
 int evidence_confined(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err);
 int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err);
 
+/* The same of a process in no namespaces but ours: its privileges and filters, in one
+ * read.  Namespaces and limits stay unknown, which is no evidence of them. */
+int evidence_read_status(struct evidence *ev, pid_t pid, struct brig_error *err);
+
 /* A descriptor of pid's mount namespace, or -1. */
 int evidence_mntns(pid_t pid, int pidfd);
 

@@ -49,7 +49,8 @@ static void take_control(struct msghdr *m, struct wire_in *in)
 	}
 }
 
-int wire_recv(int sock, struct wire_in *in)
+/* The length of what came, or -errno. */
+static ssize_t receive(int sock, struct wire_in *in, int flags)
 {
 	struct iovec iov = { &in->w, sizeof in->w };
 	union {
@@ -68,13 +69,39 @@ int wire_recv(int sock, struct wire_in *in)
 		m = (struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1,
 				     .msg_control = ctl.space,
 				     .msg_controllen = sizeof ctl.space };
-		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | flags);
 		if (n >= 0 || errno != ECONNRESET || resets)
 			break;
 	}
 	if (n < 0)
-		return errno == EINTR || errno == EAGAIN ? -EAGAIN : 0;
+		return -errno;
 	take_control(&m, in);
+	return n;
+}
+
+int wire_wait(int sock, enum wire_type type, int *fds, size_t max)
+{
+	struct wire_in in;
+	ssize_t n;
+
+	do
+		n = receive(sock, &in, 0);
+	while (n == -EINTR);
+	if (n < 0)
+		return (int)n;
+	if (n != (ssize_t)sizeof in.w || in.w.type != type || in.n_fds > max)
+		return -EPROTO;
+	if (in.n_fds)
+		memcpy(fds, in.fds, in.n_fds * sizeof *fds);
+	return (int)in.n_fds;
+}
+
+int wire_recv(int sock, struct wire_in *in)
+{
+	ssize_t n = receive(sock, in, MSG_DONTWAIT);
+
+	if (n < 0)
+		return n == -EINTR || n == -EAGAIN ? -EAGAIN : 0;
 	if (n == (ssize_t)sizeof in->w)
 		return 1;
 	int fd = wire_fd(in);

@@ -28,6 +28,12 @@ enum wire_type {
 	WIRE_GO,         /* supervisor → job: evidence is in, execute */
 	WIRE_FAIL,       /* child or job → supervisor: set-up failed, nothing ran */
 	WIRE_EXEC_FAIL,  /* job → supervisor: execve failed after release */
+	WIRE_GIVEN,      /* supervisor → job of a tree: all that was made meanwhile is
+			    there, in memory and in the table of descriptors */
+	WIRE_GROUPS,     /* the same: version 1 groups are made, their `tasks` files
+			    attached; enter them */
+	WIRE_FILTERED,   /* job of a tree → supervisor: without privileges and filtered,
+			    for good; listener attached */
 };
 
 struct wire {
@@ -55,6 +61,9 @@ struct wire_in {
 /* Takes one record without waiting, from a socket with SO_PASSCRED.  1, 0 at the
  * end (or for what is no record), -EAGAIN when there is none now. */
 int wire_recv(int sock, struct wire_in *in);
+/* The same for the other side: waits, and takes nothing but a record of this type
+ * with at most max descriptors.  No allocation.  How many there are, or -errno. */
+int wire_wait(int sock, enum wire_type type, int *fds, size_t max);
 /* The one descriptor that a record came with, or -1; all others are closed. */
 int wire_fd(struct wire_in *in);
 

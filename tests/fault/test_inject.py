@@ -8,13 +8,14 @@ command still ran whole and confined, or nothing ran.
 """
 import collections
 import os
+import shutil
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fault import FULL_BASE, NET_SCENE, SCENE, Scene, run_scene, support
+from fault import FULL_BASE, NET_SCENE, SCENE, TREE_BASE, Scene, TreeScene, run_scene, stayed_in_tmp, support
 from harmless import HARMLESS, HARMLESS_NET, LATE, LOST, RACY
 
 # How many runs at a time, and how long one may take.  They wait for the kernel (the end
@@ -37,6 +38,9 @@ SKIPPED = {
     "set_tid_address": "the C library's, cannot fail",
 }
 
+# Calls of the supervisor in a tree that are made long before there is one.
+SAME = {"readlink", "lstat", "stat", "newfstatat", "geteuid", "getegid", "brk", "getcwd", "faccessat2", "open"}
+
 seen = {}
 wordless = []
 
@@ -56,8 +60,8 @@ class Injected:
         return "%s:%s:%s:%s %r %s" % (*self.fault, self.o, self.left)
 
 
-def one(inject, w, name, fault, extra, text=SCENE, plain=False):
-    scene = Scene(w, name, extra, text, plain)
+def one(inject, w, name, fault, extra, text=SCENE, plain=False, scene=None):
+    scene = scene or Scene(w, name, extra, text, plain)
     report = scene.dir / "report"
     prefix = [inject, "-o", report, "-t", HANG, *(["-e"] if plain else []), *(["-f", ":".join(fault)] if fault else ["-l"]), "--"]
     outcome = run_scene(scene, prefix, timeout=HANG + 20)
@@ -130,7 +134,56 @@ def test_every_call_fails_once(who, inject, quarantine, plain):
     # one that could not be removed stays; of a run that hung all were killed
     expected = sum(1 for r in results if r.call == "rmdir")
     if len(groups) > expected and not any(r.left for r in results):
-        bad.append(("control groups", groups))
+        ids = {g.split("brig-")[-1] for g in groups}
+        bad.append(("control groups", (groups, [r for r in results if r.o.json and r.o.json["id"] in ids])))
+    assert not bad, "%d of %d:\n%s" % (len(bad), len(results), "\n".join("%r: %s" % b for b in bad))
+
+
+@pytest.mark.parametrize("backend", ["landlock", "bwrap"])
+def test_every_call_of_a_tree_fails_once(who, inject, quarantine, account, backend):
+    """The backends with a keeper: the supervisor, the keeper (to inject: a custodian) and the
+    command's process up to its execve.  Whole and confined, or nothing ran; nothing stays."""
+    if backend == "bwrap" and not shutil.which("bwrap"):
+        pytest.skip("bubblewrap is not installed")
+    start = time.monotonic()
+    extra = ["--memory", "64M", "--pids", "64", "--cpus", "0.5"] if who.is_root else []
+    required = TREE_BASE | ({"memory", "pids", "cpu"} if who.is_root else set()) | (
+        {"landlock"} if backend == "landlock" else {"user", "mount", "pid"})
+    before = set(os.listdir("/tmp"))
+
+    def run(x):
+        i, fault = x
+        return one(inject, who, None, fault, None, scene=TreeScene(who, "t%d" % i, backend, account, extra))
+
+    lines, outcome = run((0, None))
+    assert outcome.ran and not outcome.problems(required), outcome
+    # the C library's and the configuration's are the same in the test above
+    todo = [x for x in plan(calls_of(lines)) if x[0] in ("custodian", "job") or x[1] not in SAME]
+    with ThreadPoolExecutor(JOBS) as pool:
+        results = [r for r, _ in pool.map(run, enumerate(todo, 1))]
+    # what the keeper cannot tell is not known: the command ran, confined, and how it ended is lost
+    lost = [r for r in results if (r.role, r.call, r.o.code) == ("custodian", "write", 137)]
+    bad = [(r, p) for r in results for p in [problems(r, required)]
+           if p and not (r in lost and p == ["the command ran, exit 137"])]
+    bad += [(r, r.o.complaints()) for r in results if r.o.complaints()]
+    missed = [r for r in results if not r.hit]
+    print("\n%s, %s: %d failed one at a time, %d refused, %d not reached, %.0f s" % (
+        who.name, backend, len(results), len([r for r in results if not r.o.ran]), len(missed), time.monotonic() - start))
+    assert len(missed) <= len(results) // 20, missed
+    groups = quarantine.brig_groups()
+    for g in groups:
+        os.rmdir(g)
+    if len(groups) > sum(1 for r in results if r.call == "rmdir") and not any(r.left for r in results):
+        ids = {g.split("brig-")[-1] for g in groups}
+        bad.append(("control groups", (groups, [r for r in results if r.o.json and r.o.json["id"] in ids])))
+    # one that could not be removed stays, and is reported
+    said = ["brig-" + r.o.json["id"] for r in results
+            if r.o.json and any("could not be removed" in d["rule"] for d in r.o.json["denied"])]
+    made = set(stayed_in_tmp(before | set(said)))
+    for x in said:
+        shutil.rmtree("/tmp/" + x, ignore_errors=True)
+    if made:
+        bad.append(("private directories", made))
     assert not bad, "%d of %d:\n%s" % (len(bad), len(results), "\n".join("%r: %s" % b for b in bad))
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import secrets
+import shutil
 import signal
 import stat
 import subprocess
@@ -320,6 +321,134 @@ def test_killed_again_and_again(user, backend):
         p.wait()
         assert wait_until(lambda: not survivors(m), 5), survivors(m)
     assert wait_until(lambda: in_tmp("brig-01", user.uid) <= before), in_tmp("brig-01", user.uid) - before
+
+
+@pytest.mark.parametrize("backend", ["landlock", "bwrap"])
+def test_memory_too_small_to_start(caller, backend):
+    """The kernel kills all that share the victim's memory: that must never be brig."""
+    need_backend(backend)
+    r = caller.run("/bin/true", *["x" * 100_000] * 12, opts=[*OPTS[backend], "--memory", "1M"])
+    if r.code == 125 and r.json["error"]["code"] == "LIMIT_UNENFORCEABLE":
+        pytest.skip("no memory limit to be had: " + r.json["error"]["message"])
+    # brig lives to tell: the command died of it, or bubblewrap before there was one
+    assert r.code == (137 if backend == "landlock" else 125), r
+    assert r.json["oom"] if backend == "landlock" else not r.json["ran"], r.json
+
+
+# A keeper that has brig's memory; one that is a copy of it, with another C library or on
+# an older kernel; and where clone3() is refused, as container managers do.
+HOW = ["same", "copied", "old", "no clone3"]
+
+
+@pytest.fixture(params=HOW)
+def variant(request, caller):
+    other = BRIG.parent / "brig-docker"
+    if request.param == "copied":
+        if not other.exists():
+            pytest.skip("brig-docker is not built")
+        caller.prefix = [other]
+    elif request.param == "old":
+        if not shutil.which("setarch"):
+            pytest.skip("setarch is not installed")
+        caller.prefix = ["setarch", "--uname-2.6", BRIG]
+    elif request.param == "no clone3":
+        caller.prefix = [BRIG.parent / "tests/deny", "clone3=ENOSYS", "--", BRIG]
+    else:
+        caller.prefix = [BRIG]
+    return caller
+
+
+@pytest.mark.parametrize("backend", ["landlock", "bwrap"])
+def test_every_kind_of_keeper(variant, backend):
+    """Status, output, layers, and nothing left: at the end, at the deadline, after SIGKILL."""
+    need_backend(backend)
+    w = variant
+
+    def run(*args, kill=None):
+        p = w.popen([*w.prefix, "run", "--json", "--workspace", w.ws, *OPTS[backend], *args], stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if kill:
+            assert wait_until(kill, 5)
+            p.kill()
+        return p.communicate(timeout=30)[0], p.returncode
+
+    before = set(os.listdir("/tmp"))
+    out, code = run("--", "sh", "-c", "echo hi; touch $TMPDIR/x; exit 7")
+    j = json.loads(out)
+    assert (code, j["exit"], j["stdout"]) == (7, 7, "hi\n"), j
+    assert {"caps", "no_new_privs", "seccomp", "net"} <= set(j["enforced"])
+    m = "7%d.%d" % (secrets.randbelow(899) + 100, secrets.randbelow(899999))
+    crowd = "(setsid sleep %s >/dev/null 2>&1 &); touch $TMPDIR/x; sleep %s" % (m, m)
+    out, code = run("--timeout", "0.4", "--", "sh", "-c", crowd)
+    assert code == 124 and json.loads(out)["timed_out"]
+    assert not survivors(m), survivors(m)
+    run("--", "sh", "-c", crowd, kill=lambda: len(survivors("sleep\0" + m)) == 2)
+    assert wait_until(lambda: not survivors(m), 5), survivors(m)
+    out, code = run("--", "/nonexistent")
+    assert code == 127 and json.loads(out)["error"]["code"] == "NOT_FOUND"
+    assert wait_until(lambda: not [x for x in set(os.listdir("/tmp")) - before if x.startswith("brig-01")])
+
+
+@pytest.mark.parametrize("backend", ["landlock", "bwrap"])
+def test_plan_refused_beside_the_command(caller, backend):
+    """The command's process is there already when the plan turns out to be impossible."""
+    need_backend(backend)
+    more, code = {"landlock": (["--tmp-size", "1M"], "UNSUPPORTED"),
+                  "bwrap": (["--mask", str(caller.ws / "nothing")], "BAD_MOUNT")}[backend]
+    before = in_tmp("brig-01", caller.uid)
+    for _ in range(10):
+        r = caller.run("/bin/sh", "-c", ": > ran", opts=[*OPTS[backend], *more])
+        assert r.code == 125 and r.json["error"]["code"] == code and not r.json["ran"], r
+    assert not (caller.ws / "ran").exists()
+    assert wait_until(lambda: in_tmp("brig-01", caller.uid) <= before), in_tmp("brig-01", caller.uid) - before
+
+
+def test_filter_before_the_rules(user):
+    """In the order of the calls: the filter, the word that it is there, the rules."""
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+    trace = user.base / "trace"
+    subprocess.run(["strace", "-f", "-qq", "-e", "trace=seccomp,landlock_restrict_self,execve", "-o", trace, BRIG, "run",
+                    "--workspace", user.ws, *LL, "--", "/bin/true"], check=True, env=user.env, stdin=subprocess.DEVNULL,
+                   **user.as_user())
+    order = [c for line in trace.read_text().splitlines() for c in ("seccomp", "landlock_restrict_self", "execve")
+             if " %s(" % c in line]
+    assert order == ["execve", "seccomp", "landlock_restrict_self", "execve"], order
+
+
+def test_memory_that_root_lends(base, account):
+    """Where the kernel leaves memory open to debuggers when a process takes another id
+    (fs.suid_dumpable), root's command does not get it; else it does, which is what the
+    test above this one is for."""
+    if not IS_ROOT:
+        pytest.skip("not root")
+    w = make_who("user", base, account)
+    w.as_user = lambda: {}
+    trace = w.base / "trace"
+    knob = "/proc/sys/fs/suid_dumpable"
+    with open(knob) as f:
+        old = f.read()
+    if old.strip() == "1":
+        pytest.skip("fs.suid_dumpable is 1 already")
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+
+    def flags():
+        subprocess.run(["strace", "-f", "-qq", "-e", "trace=clone,clone3", "-o", trace, BRIG, "run", "--workspace", w.ws,
+                        *LL, "--", "/bin/true"], check=True, env=w.env, stdin=subprocess.DEVNULL)
+        return [line.split("flags=")[1].split(",")[0].rstrip("}").split("|")
+                for line in trace.read_text().splitlines() if "flags=" in line][:2]
+
+    try:
+        keeper, command = flags()
+        assert {"CLONE_VM", "CLONE_FILES"} <= set(keeper) & set(command)
+        with open(knob, "w") as f:
+            f.write("1")
+        _keeper, command = flags()
+        assert "CLONE_VM" not in command
+    finally:
+        with open(knob, "w") as f:
+            f.write(old)
 
 
 def test_nobody_traces_roots_memory(base, account):

@@ -17,7 +17,8 @@
  *   hit ROLE NAME N             the call was failed, or the process held
  *   started                     the job's execve succeeded
  *   end exit|signal NUMBER      how the supervisor ended
- *   left ROLE PID               alive 5 s after the supervisor's end (killed then)
+ *   left ROLE PID [WHERE]       alive 5 s after the supervisor's end (killed then), and
+ *                               what it does: state, place in the kernel, system call
  *   hang                        the supervisor did not end in time (all killed)
  *
  * Exit: 0 when the report is complete, 99 for a failure of its own.
@@ -243,6 +244,9 @@ static enum role role_of(const struct proc *parent)
 		/* else the one program that it executes, by posix_spawn() */
 		return flags & CLONE_FILES ? CUSTODIAN : EGRESS;
 	}
+	/* no custodian of native has children: this one is a tree's keeper */
+	if (parent->role == CUSTODIAN)
+		return JOB;
 	if (parent->role == BUILDER)
 		return (flags & CLONE_FILES) && !early_job ? NETMAKER : JOB;
 	return OTHER;
@@ -321,13 +325,41 @@ static void on_stop(struct proc *p, int status)
 	}
 }
 
+/* One line of a file below /proc/PID, or "-". */
+static void proc_line(pid_t pid, const char *name, char out[160])
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+	FILE *f = fopen(path, "re");
+	if (!f || !fgets(out, 160, f))
+		snprintf(out, 160, "-");
+	out[strcspn(out, "\n")] = '\0';
+	if (f)
+		fclose(f);
+}
+
+static void tell_where(pid_t pid)
+{
+	char stat[160], wchan[160], call[160];
+
+	proc_line(pid, "stat", stat);
+	proc_line(pid, "wchan", wchan);
+	proc_line(pid, "syscall", call);
+	const char *state = strrchr(stat, ')');
+	fprintf(report, " [%.2s %s %s]", state && state[1] ? state + 2 : "-", wchan, call);
+}
+
 static void kill_all(const char *word)
 {
 	for (size_t i = 0; i < PROCS; i++)
 		if (procs[i].pid) {
-			if (word)
-				fprintf(report, "%s %s %d\n", word,
+			if (word) {
+				fprintf(report, "%s %s %d", word,
 					role_names[procs[i].role], (int)procs[i].pid);
+				tell_where(procs[i].pid);
+				fputc('\n', report);
+			}
 			kill(procs[i].pid, SIGKILL);
 		}
 	if (job_pidfd >= 0 && started) {

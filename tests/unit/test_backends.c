@@ -74,7 +74,7 @@ static int find(char **v, const char *a, const char *b)
 	return -1;
 }
 
-static const struct bwrap_features all = { true, true, true, true, true }, none;
+static const struct bwrap_features all = { true, true, true, true, true, true }, none;
 
 static void test_flags(void **state)
 {
