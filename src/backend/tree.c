@@ -173,7 +173,7 @@ static void decide_sharing(struct tree *t)
 	t->share = !s->limits.memory || s->limits.memory >= SPAWN_SHARE_MEMORY;
 	if (t->share)
 		t->share = t->job->sandbox && s->as_root ?
-				   spawn_hide(&t->rooms) :
+				   spawn_hide(&t->rooms, cgroup_is_v1()) :
 				   prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1;
 	t->borrowed = t->share && spawn_may_share(s->limits.memory) && is_small();
 }

@@ -39,7 +39,7 @@ static void read_fields(const char *text, struct field *f, size_t n)
 		const char *end = strchrnul(p, '\n');
 		size_t len = strcspn(p, ":\n");
 		for (size_t i = 0; p[len] == ':' && i < n; i++) {
-			if (memcmp(p, f[i].name, len) != 0 || f[i].name[len])
+			if (strncmp(p, f[i].name, len) != 0 || f[i].name[len])
 				continue;
 			f[i].value = strtoull(p + len + 1, NULL, f[i].base);
 			f[i].found = true;

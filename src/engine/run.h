@@ -7,7 +7,8 @@
 
 /*
  * Carries out a spec: plans and builds the sandbox, reads the evidence, releases
- * the command and waits for it.  Always fills *res; nothing is left behind.
+ * the command and waits for it.  Always fills *res; nothing is left behind.  One
+ * run at a time per process (root_idmap.c has a stack of its own, and just one).
  */
 void engine_run(const struct spec *s, struct brig_result *res);
 

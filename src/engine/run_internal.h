@@ -33,7 +33,7 @@ struct run {
 
 	bool job_confined, job_ready, net_ready, judged, init_ready, released, status_known, init_gone;
 	int status;      /* wait status of the command */
-	uint64_t t_start, t_release, t_end; /* nanoseconds, monotonic */
+	uint64_t t_start, t_planned, t_release, t_end; /* nanoseconds, monotonic */
 	uint32_t refused[DENY_MAX_CALL];
 	bool settled;    /* run_settle() was here */
 	bool ending;     /* init was asked to end everything */

@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -46,7 +48,7 @@ int spawn_rooms_make(struct spawn_rooms *r, unsigned n)
 void spawn_rooms_free(struct spawn_rooms *r)
 {
 	if (r->hidden)
-		prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+		prctl(PR_SET_DUMPABLE, r->was_open, 0, 0, 0);
 	if (r->at == first)
 		__atomic_store_n(&taken, false, __ATOMIC_RELEASE);
 	else if (r->at)
@@ -60,19 +62,26 @@ bool spawn_may_share(unsigned long long memory_limit)
 	       (!memory_limit || memory_limit >= SPAWN_SHARE_MEMORY);
 }
 
-bool spawn_hide(struct spawn_rooms *r)
+static bool may_look(void)
+{
+	struct __user_cap_header_struct hdr = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct caps[2] = { 0 };
+
+	return syscall(SYS_capget, &hdr, caps) == 0 &&
+	       (caps[0].effective & 1u << CAP_SYS_PTRACE);
+}
+
+bool spawn_hide(struct spawn_rooms *r, bool movable)
 {
 	char kept[8];
 
-	if (r->at != first)
+	if (r->at != first || movable || !may_look())
 		return false;
 	/* what it becomes when an id changes; what cannot be read is not trusted */
 	if (fd_read_at(AT_FDCWD, "/proc/sys/fs/suid_dumpable", kept, sizeof kept) <= 0 ||
 	    (kept[0] != '0' && kept[0] != '2') || kept[1] != '\n')
 		return false;
-	/* undumpable already: then it is not for us to end that */
-	if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1)
-		return true;
+	r->was_open = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1;
 	r->hidden = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
 	return r->hidden;
 }

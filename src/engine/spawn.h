@@ -36,7 +36,8 @@
 struct spawn_rooms {
 	char *at;
 	size_t size;
-	bool hidden; /* spawn_hide() was here */
+	bool hidden; /* spawn_hide() was here; as it was before: */
+	bool was_open;
 };
 
 /* 0 or -ENOMEM.  Freed when all of them have ended. */
@@ -51,15 +52,21 @@ void spawn_rooms_free(struct spawn_rooms *r);
 bool spawn_may_share(unsigned long long memory_limit);
 
 /*
- * Root's process takes an ordinary user's id, and some of what that user may then
- * write below its /proc (oom_score_adj, for one) is a matter of the memory, and so of
- * everybody who shares it.  So the memory is made undumpable: all of its /proc belongs
- * to root then, and nobody else may look at it or write there.  The kernel keeps it so
- * when the id changes, unless fs.suid_dumpable is 1.  True when that was done; until
- * the rooms are freed.  Only for the first who asked for rooms: two could not agree
- * when it ends.
+ * For root, whose process takes another id while it shares our memory.  The owner of
+ * that id, if it has one, may do things to the process that concern everybody who
+ * shares.  True when there is nothing left of that; until the rooms are freed.
+ *
+ * - Below its /proc some files are a matter of the memory (oom_score_adj, for one).  So
+ *   the memory is made undumpable: all of /proc/PID belongs to root then, and nobody
+ *   else may look at it or write there.  The kernel keeps it so when the id changes,
+ *   unless fs.suid_dumpable is 1.  Whoever reads the evidence needs CAP_SYS_PTRACE then.
+ *   Only for the first who asked for rooms: two could not agree when it ends.
+ * - In version 1 of control groups a process may be moved by the owner of its id, to a
+ *   group with so little memory that the kernel kills all who share.  In version 2 that
+ *   takes rights over the group it is in.  `movable`: the id has an owner, and version 1
+ *   is, or may be, in use.
  */
-bool spawn_hide(struct spawn_rooms *r);
+bool spawn_hide(struct spawn_rooms *r, bool movable);
 
 /*
  * clone3() with a function to run, in room number i; with CLONE_VM in args->flags

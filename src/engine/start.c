@@ -207,7 +207,7 @@ static int send_plan(struct run *r, struct brig_error *err)
 			fds[n++] = root->slots[at];
 		int e = wire_send(r->l.ctl_supervisor, &w, fds, n);
 		/* a child that is gone has said why, in the socket */
-		if (e == -EPIPE)
+		if (e == -EPIPE || e == -ECONNRESET)
 			return 0;
 		if (e < 0)
 			return err_set(err, BRIG_E_SETUP_FAILED, -e, "plan",
@@ -220,8 +220,13 @@ static int send_plan(struct run *r, struct brig_error *err)
 
 static int make_plan(struct run *r, struct brig_error *err)
 {
+	/* It may take long, on a slow file system: signals end it, and us, meanwhile.  The
+	 * builder has done nothing yet, and ends with us. */
+	signals_pass(&r->sig, true);
 	int e = plan_build(&r->plan, r->l.spec, err);
+	signals_pass(&r->sig, false);
 
+	r->t_planned = now_ns();
 	if (e < 0)
 		return e;
 	r->planned = true;
@@ -266,9 +271,10 @@ int run_start(struct run *r, struct brig_error *err)
 			return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare",
 				       "the launch");
 	} else {
-		/* a second user namespace has maps to write, see child_take_ids() */
+		/* A second user namespace has maps to write, see child_take_ids().  Root's
+		 * workspace is shown under an id that nobody has. */
 		l->shares = !r->plan.lock && spawn_may_share(s->limits.memory) &&
-			    spawn_hide(&l->rooms);
+			    spawn_hide(&l->rooms, !s->idmapped && r->late_limits);
 		l->table = root_descriptors(r->plan.n_ops);
 		e = start_builder(r, err);
 	}

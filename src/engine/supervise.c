@@ -101,9 +101,9 @@ static void refuse_evidence(struct run *r, const struct brig_error *err)
 	run_kill(r);
 }
 
-/* The half of the evidence that the tree has no part in.  What is read here cannot
- * change for the better or the worse: the capabilities and with them the ways to
- * other namespaces, groups and limits are gone, and the filter is there for good. */
+/* The half of the evidence that the tree has no part in.  The process cannot change any
+ * of what is read here: the capabilities and with them the ways to other namespaces,
+ * groups and limits are gone, and the filter is there for good. */
 static void read_confined(struct run *r)
 {
 	struct evidence *ev = &r->res->evidence;
@@ -335,7 +335,7 @@ static int time_left(struct run *r)
 	if (r->res->error.code != BRIG_E_OK)
 		return -1; /* killed already: only the end is waited for */
 	return r->released ? deadline_left(r->t_release, r->l.spec->limits.timeout_ms) :
-			     deadline_left(r->t_start, SETUP_DEADLINE_MS);
+			     deadline_left(r->t_planned, SETUP_DEADLINE_MS);
 }
 
 /* Init kills everything and reaps it, so that what it used is counted.  It is

@@ -33,26 +33,43 @@ int deadline_left(uint64_t from, uint64_t limit_ms)
 	return left > 1000000 ? 1000000 : (int)left;
 }
 
-int signals_take(struct signals *s)
+static void taken_set(sigset_t *set)
 {
 	static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
 					 SIGUSR2, SIGALRM, SIGTSTP, SIGCONT,
 					 SIGWINCH };
+
+	sigemptyset(set);
+	for (size_t i = 0; i < ARRAY_LEN(forwarded); i++)
+		sigaddset(set, forwarded[i]);
+	/* a reader of our output that left must not kill us before we clean up */
+	sigaddset(set, SIGPIPE);
+}
+
+int signals_take(struct signals *s)
+{
 	sigset_t set;
 
 	/* Ignored by the caller, it would make our children vanish unseen, and
 	 * the disposition would even survive into init. */
 	const struct sigaction dfl = { .sa_handler = SIG_DFL };
 	s->chld_changed = sigaction(SIGCHLD, &dfl, &s->old_chld) == 0;
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_LEN(forwarded); i++)
-		sigaddset(&set, forwarded[i]);
-	/* a reader of our output that left must not kill us before we clean up */
-	sigaddset(&set, SIGPIPE);
+	taken_set(&set);
 	s->taken = sigprocmask(SIG_BLOCK, &set, &s->old_mask) == 0;
 	sigdelset(&set, SIGPIPE);
 	s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return s->fd < 0 ? -errno : 0;
+}
+
+void signals_pass(const struct signals *s, bool pass)
+{
+	sigset_t set = s->old_mask;
+
+	if (!s->taken)
+		return;
+	if (!pass)
+		taken_set(&set);
+	sigprocmask(pass ? SIG_SETMASK : SIG_BLOCK, &set, NULL);
 }
 
 void signals_restore(struct signals *s)

@@ -38,6 +38,8 @@ struct signals {
 #define SIGNALS_NONE (struct signals){ .fd = -1 }
 
 int signals_take(struct signals *s); /* 0 or -errno */
+/* Lets signals act as they did before, for a while, or takes them again. */
+void signals_pass(const struct signals *s, bool pass);
 void signals_restore(struct signals *s);
 /* The next one, 0 when there is none. */
 int signals_next(const struct signals *s);

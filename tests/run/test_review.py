@@ -192,16 +192,21 @@ def opens_before(who, path):
     return next(i for i, line in enumerate(lines, 1) if '"%s"' % path in line)
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_the_id_owner_cannot_reach_roots_supervisor(who, known):
+@pytest.mark.parametrize("case", ["alone", "unknown", "owned"])
+def test_the_id_owner_cannot_reach_roots_supervisor(who, case):
     """Some files below /proc count for everybody who shares a process's memory.  It is
-    shared only while they belong to root, and not where that is not known to last."""
+    shared only while they belong to root, not where that is not known to last, and not
+    where somebody has the id and could move the process to a group without memory."""
     need("strace")
     if not who.is_root:
         pytest.skip("an ordinary user's supervisor is the user's own")
+    version_1 = not os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+    shared = case == "alone" or (case == "owned" and not version_1)
     faults = ["-e", "inject=sendto:delay_enter=2500000:when=2"]
-    if not known:
+    if case == "unknown":
         faults += ["-e", "inject=openat:error=EACCES:when=%d" % opens_before(who, "/proc/sys/fs/suid_dumpable")]
+    if case == "owned":
+        os.chown(who.ws, 12345, 12345)
     # the second message is the release: everything is confined and waits
     p = who.popen(["strace", "-qq", "-o", "/dev/null", "-e", "trace=sendto,openat", *faults, BRIG, "run",
                    "--workspace", who.ws, "--", "/bin/true"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -227,8 +232,40 @@ def test_the_id_owner_cannot_reach_roots_supervisor(who, known):
         p.wait()
     assert len(tried) == 2, "init and the command's process"
     # shared: nothing could be written; a copy: what was written stayed there
-    assert bool(written) == (not known), (tried, written)
+    assert bool(written) == (not shared), (tried, written)
     assert p.returncode == 0, err
+
+
+def test_root_that_may_not_trace(who):
+    """As in many containers: then the memory is a copy, which can be looked at."""
+    need("setpriv")
+    if not who.is_root:
+        pytest.skip("about root's capabilities")
+    r = who.popen(["setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace", BRIG, "run",
+                   "--workspace", who.ws, "--", "/bin/true"], stderr=subprocess.PIPE)
+    _, err = r.communicate(timeout=20)
+    assert r.returncode == 0, err
+
+
+def test_a_signal_ends_the_planning(who):
+    """It may take long, where files are slow; and there is a builder already."""
+    need("strace")
+    # the second random number is part of the plan
+    p = who.popen(["strace", "-qq", "-o", "/dev/null", "-e", "trace=getrandom", "-e",
+                   "inject=getrandom:delay_enter=1500000:when=2", BRIG, "run", "--workspace", who.ws, "--",
+                   "/bin/true"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        # as root the plan comes first
+        assert wait_until(lambda: len(descendants(p.pid)) >= (1 if who.is_root else 3), 10), descendants(p.pid)
+        time.sleep(0.3)
+        brig, *others = descendants(p.pid)
+        os.kill(brig, signal.SIGTERM)
+        out, err = p.communicate(timeout=20)
+    finally:
+        p.kill()
+        p.wait()
+    assert p.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM), (p.returncode, err)
+    assert wait_until(lambda: not any(os.path.exists("/proc/%d" % pid) for pid in others), 5)
 
 
 def test_more_trees_than_one_record_carries(who):
