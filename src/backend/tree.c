@@ -175,7 +175,8 @@ static void decide_sharing(struct tree *t)
 		t->share = t->job->sandbox && s->as_root ?
 				   spawn_hide(&t->rooms, cgroup_is_v1()) :
 				   prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1;
-	t->borrowed = t->share && spawn_may_share(s->limits.memory) && is_small();
+	/* the keeper keeps our id, and is in no group */
+	t->borrowed = spawn_may_share(0) && is_small();
 }
 
 /* The plan; from now on there may be something to settle. */
@@ -215,7 +216,7 @@ static int prepare(struct tree *t, struct brig_error *err)
 	t->late_limits = t->borrowed && wants_groups(t->job->spec, true) && cgroup_is_v1();
 	if (!t->borrowed)
 		r = make_before(t, true, err);
-	else if (t->job->plan_first)
+	else if (t->job->plan_first || !t->share)
 		r = make_plan(t, err);
 	if (r == 0 && t->borrowed && !t->late_limits)
 		r = make_limits(t, cgroup_is_v1(), err);
@@ -250,7 +251,7 @@ static int make_the_rest(struct tree *t, struct brig_error *err)
 {
 	int r = t->planned ? 0 : make_plan(t, err);
 
-	if (r == 0)
+	if (r == 0 && t->share)
 		r = hand_over(t, WIRE_GIVEN, NULL, 0, err);
 	if (r == 0 && t->late_limits)
 		r = make_limits(t, true, err);

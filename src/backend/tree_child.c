@@ -83,7 +83,8 @@ static void enter_cgroups(const struct child *c)
 }
 
 /* Waits until all is there that was made beside us.  Then a table of our own, of all
- * that is in the supervisor's, but without its own ends: its death must not go unnoticed. */
+ * that is in the supervisor's, but without its own ends: its death must not go unnoticed.
+ * A copy has its table, and what was to be made, from birth. */
 static void take_given(const struct child *c)
 {
 	const struct tree *t = c->t;
@@ -91,9 +92,10 @@ static void take_given(const struct child *c)
 	if (!t->borrowed)
 		return;
 	/* the supervisor gave up, or is gone */
-	if (wire_wait(c->ends.ctl, WIRE_GIVEN, NULL, 0) < 0)
+	if (t->share && wire_wait(c->ends.ctl, WIRE_GIVEN, NULL, 0) < 0)
 		exec_leave(125);
-	if (sys_close_range(3, ~0u, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) < 0)
+	if (t->share &&
+	    sys_close_range(3, ~0u, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) < 0)
 		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "a table of descriptors");
 	/* the supervisor may have closed its own meanwhile, but not what we copied */
 	close(c->ctl);
@@ -277,7 +279,8 @@ static void become_nobody(const struct child *c)
 	 * nothing can be typed into it (TIOCSTI, CVE-2017-5226). */
 	if (setsid() < 0)
 		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "a new session");
-	int r = c->t->borrowed && c->job->begin ? c->job->begin(c->job->arg) : 0;
+	int r = c->t->borrowed && c->t->share && c->job->begin ?
+			c->job->begin(c->job->arg) : 0;
 	if (r < 0)
 		fail(c, BRIG_E_SETUP_FAILED, -r, "setup", "the private directory");
 	set_limits(c);

@@ -50,12 +50,13 @@ struct tree {
 	pid_t self;        /* the supervisor's pid */
 	pid_t keeper_self; /* written by the keeper, for the command's process */
 
-	/* The keeper and the command's process have our memory and our table of
-	 * descriptors: what we make after their start they see.  The command's process
-	 * copies the table when it is told that all is there, so that nothing of it is
-	 * closed here before it says READY. */
+	/* The keeper has our memory and our table of descriptors: what we make after its
+	 * start it sees. */
 	bool borrowed;
-	bool share;       /* the command's process may have the keeper's memory */
+	/* The command's process has what the keeper has.  If that is ours it copies the
+	 * table when it is told that all is there, so that nothing of it is closed here
+	 * before it says READY.  Else it is born when there is a plan. */
+	bool share;
 	bool planned;     /* settle() has something to go by */
 	bool late_limits; /* groups are made while it starts, and handed over */
 

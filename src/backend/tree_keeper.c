@@ -46,8 +46,8 @@ static void tell(const struct keeper *k, const struct keeper_note *n)
  */
 static pid_t start(struct tree *t)
 {
-	uint64_t flags = t->borrowed ? CLONE_VM | CLONE_FILES :
-			 !t->share ? 0 :
+	uint64_t flags = !t->share ? 0 :
+			 t->borrowed ? CLONE_VM | CLONE_FILES :
 			 SPAWN_OWN_ERRNO ? CLONE_VM : CLONE_VM | CLONE_VFORK;
 	struct clone_args args = { .exit_signal = SIGCHLD };
 
@@ -213,9 +213,10 @@ int keeper_main(void *arg)
 		if (!take_office(&k) || k.orphaned)
 			return 1;
 		forget_supervisor(t);
-		/* one that borrows does it itself */
-		r = t->job->begin ? t->job->begin(t->job->arg) : 0;
 	}
+	/* a command's process that borrows does it itself; what a copy notes nobody sees */
+	if (!(t->borrowed && t->share))
+		r = t->job->begin ? t->job->begin(t->job->arg) : 0;
 	if (r == 0)
 		r = start(t);
 	k.command = r > 0 ? r : 0;

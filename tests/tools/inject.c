@@ -241,8 +241,8 @@ static enum role role_of(const struct proc *parent)
 			return BUILDER;
 		if (flags & CLONE_NEWUSER)
 			return IDHOLDER;
-		/* else the one program that it executes, by posix_spawn() */
-		return flags & CLONE_FILES ? CUSTODIAN : EGRESS;
+		/* the one program that it executes, by posix_spawn() */
+		return flags & CLONE_VFORK ? EGRESS : CUSTODIAN;
 	}
 	/* no custodian of native has children: this one is a tree's keeper */
 	if (parent->role == CUSTODIAN)
