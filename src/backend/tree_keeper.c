@@ -123,6 +123,15 @@ static void forget_supervisor(struct tree *t)
 		egress_forget(t->job->egress);
 }
 
+/* No answer, as from a filter around us, is none: who cleans up after somebody who is
+ * still at work leaves what that one makes next. */
+static bool is_orphan(const struct keeper *k)
+{
+	pid_t parent = getppid();
+
+	return parent >= 0 && parent != k->t->self;
+}
+
 /* Waits for one of the signals.  The kernel's notice may come from anybody: only being
  * an orphan counts.  And it is not relied upon alone: now and then we look. */
 static int wait_signal(struct keeper *k)
@@ -136,7 +145,7 @@ static int wait_signal(struct keeper *k)
 	sigaddset(&set, NOTICE);
 	int sig = sigtimedwait(&set, NULL, &now_and_then);
 	if (sig != SIGCHLD && sig != KEEPER_END)
-		k->orphaned = getppid() != k->t->self;
+		k->orphaned = is_orphan(k);
 	return sig;
 }
 
@@ -192,7 +201,7 @@ static bool take_office(struct keeper *k)
 	/* First ask to be told, then look whether it was too late to ask. */
 	if (prctl(PR_SET_PDEATHSIG, NOTICE, 0, 0, 0) < 0)
 		return false;
-	k->orphaned = getppid() != k->t->self;
+	k->orphaned = is_orphan(k);
 	return true;
 }
 
