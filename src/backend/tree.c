@@ -347,6 +347,8 @@ static int make_keeper(struct tree *t, struct brig_error *err)
 static int start(struct tree *t, struct brig_error *err)
 {
 	t->self = getpid();
+	if (t->self <= 0) /* a filter's answer: the keeper would take itself for an orphan */
+		return err_set(err, BRIG_E_SETUP_FAILED, EPERM, "clone", "our own pid");
 	if (prctl(PR_GET_CHILD_SUBREAPER, &t->old_subreaper, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_set(err, BRIG_E_KERNEL_TOO_OLD, errno, "clone",

@@ -70,6 +70,8 @@ int custodian_start(struct custodian *c)
 				   .exit_signal = SIGCHLD };
 
 	c->parent = getpid();
+	if (c->parent <= 0) /* a filter's answer: it would take itself for an orphan */
+		return -EIO;
 	/* CLONE_FILES: nothing to copy now, and in the end the descriptors that
 	 * the sandbox hangs on are there.  They outlive the supervisor only until
 	 * clean_up() closes them, or until we are killed as well. */
