@@ -161,20 +161,20 @@ static bool is_small(void)
 }
 
 /*
- * Who borrows what.  As root the command's process takes another user's id while it has
- * our memory and table: only memory that is closed to that user (spawn_hide()).  Else it
- * has to be as open as that process will be, which our supervisor of the same user looks
- * at (die_with_keeper()): what a program around us has closed stays closed.
+ * Who borrows what.  As root the command's process takes another user's id, without a
+ * user namespace between: what that user may do to a process of his own would concern
+ * our memory and our table of descriptors, and kernels have let him do more than they
+ * should (CVE-2026-46333: to take descriptors of one that is dying).  So it gets neither.
+ * Else the memory has to be as open as that process will be, which our supervisor of the
+ * same user looks at (die_with_keeper()): what a program around us has closed stays closed.
  */
 static void decide_sharing(struct tree *t)
 {
 	const struct spec *s = t->job->spec;
 
-	t->share = !s->limits.memory || s->limits.memory >= SPAWN_SHARE_MEMORY;
-	if (t->share)
-		t->share = t->job->sandbox && s->as_root ?
-				   spawn_hide(&t->rooms, cgroup_is_v1()) :
-				   prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1;
+	t->share = (!s->limits.memory || s->limits.memory >= SPAWN_SHARE_MEMORY) &&
+		   !(t->job->sandbox && s->as_root) &&
+		   prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1;
 	/* the keeper keeps our id, and is in no group */
 	t->borrowed = spawn_may_share(0) && is_small();
 }
@@ -421,9 +421,10 @@ static void free_tree(struct tree *t)
 	free(t);
 }
 
-static void reap_leaving(void)
+/* Ends the one who is leaving; t, if any, takes its place. */
+static void reap_leaving(struct tree *next)
 {
-	struct tree *t = __atomic_exchange_n(&leaving, NULL, __ATOMIC_SEQ_CST);
+	struct tree *t = __atomic_exchange_n(&leaving, next, __ATOMIC_SEQ_CST);
 
 	if (!t)
 		return;
@@ -505,7 +506,7 @@ void tree_run(struct tree_job *job, struct brig_result *res)
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		*none[i] = -1;
 	t->t_start = now_ns();
-	reap_leaving();
+	reap_leaving(NULL);
 	cgroup_init(&t->cg);
 	capture_init(&res->out, s->limits.max_output);
 	capture_init(&res->err, s->limits.max_output);
@@ -516,7 +517,7 @@ void tree_run(struct tree_job *job, struct brig_result *res)
 		tree_watch(t);
 	finish(t);
 	if (t->keeper > 0)
-		__atomic_store_n(&leaving, t, __ATOMIC_SEQ_CST);
+		reap_leaving(t);
 	else if (!t->left)
 		free_tree(t);
 }

@@ -82,25 +82,67 @@ static void enter_cgroups(const struct child *c)
 			     "entering the control group");
 }
 
+/* The supervisor's own ends, in a copy of its table: its death must not go unnoticed. */
+static void forget_supervisor(const struct child *c)
+{
+	close(c->ctl);
+	if (c->death_write >= 0)
+		close(c->death_write);
+}
+
 /* Waits until all is there that was made beside us.  Then a table of our own, of all
- * that is in the supervisor's, but without its own ends: its death must not go unnoticed.
- * A copy has its table, and what was to be made, from birth. */
+ * that is in the supervisor's.  A copy has its table, and what was to be made, from
+ * birth. */
 static void take_given(const struct child *c)
 {
 	const struct tree *t = c->t;
 
-	if (!t->borrowed)
+	if (!t->borrowed || !t->share)
 		return;
 	/* the supervisor gave up, or is gone */
-	if (t->share && wire_wait(c->ends.ctl, WIRE_GIVEN, NULL, 0) < 0)
+	if (wire_wait(c->ends.ctl, WIRE_GIVEN, NULL, 0) < 0)
 		exec_leave(125);
-	if (t->share &&
-	    sys_close_range(3, ~0u, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) < 0)
+	if (sys_close_range(3, ~0u, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) < 0)
 		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "a table of descriptors");
-	/* the supervisor may have closed its own meanwhile, but not what we copied */
-	close(c->ctl);
-	if (c->death_write >= 0)
-		close(c->death_write);
+	/* it may have closed its own meanwhile, but not what we copied */
+	forget_supervisor(c);
+}
+
+/*
+ * What the caller left open in brig is not for the user whose id we take, not even for
+ * the time until the execve: he may kill us, and kernels have let him take descriptors of
+ * one that is dying.  Brig's own close on execve, which is how the two differ.
+ */
+static void close_callers(const struct child *c)
+{
+	_Alignas(8) char buf[2048];
+	long n = 0;
+	int dir = openat(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir < 0)
+		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "/proc/self/fd");
+	do {
+		long at = 0;
+		n = syscall(SYS_getdents64, dir, buf, sizeof buf);
+		while (at < n) {
+			const struct {
+				uint64_t ino;
+				int64_t off;
+				unsigned short len;
+				unsigned char type;
+				char name[];
+			} *e = (const void *)(buf + at);
+			int fd = 0;
+			at += e->len;
+			for (const char *d = e->name; *d >= '0' && *d <= '9'; d++)
+				fd = 10 * fd + (*d - '0');
+			if (fd > 2 && fcntl(fd, F_GETFD) == 0)
+				close(fd);
+		}
+	} while (n > 0);
+	if (n < 0)
+		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "/proc/self/fd");
+	close(dir);
 }
 
 static void take_stdio(const struct child *c)
@@ -190,15 +232,14 @@ static void drop_privileges(const struct child *c)
 
 /*
  * After the change of ids, which clears it.  As an ordinary user's the process is
- * readable, so that the supervisor of the same user can look at it.  Never when root
- * changed its ids: the memory may be the supervisor's.  Where it is, this changes
- * nothing: see decide_sharing().
+ * readable, so that the supervisor of the same user can look at it; memory that is
+ * shared is already.  Never when root changed its ids.
  */
 static void die_with_keeper(const struct child *c)
 {
 	bool open = !(c->job->spec->as_root && c->job->sandbox);
 
-	if (prctl(PR_SET_DUMPABLE, open, 0, 0, 0) < 0 ||
+	if ((!c->t->share && prctl(PR_SET_DUMPABLE, open, 0, 0, 0) < 0) ||
 	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		fail(c, BRIG_E_SETUP_FAILED, errno, "clone", "the death signal");
 	if (getppid() != c->t->keeper_self)
@@ -284,6 +325,8 @@ static void become_nobody(const struct child *c)
 	if (r < 0)
 		fail(c, BRIG_E_SETUP_FAILED, -r, "setup", "the private directory");
 	set_limits(c);
+	if (c->job->sandbox && c->job->spec->as_root)
+		close_callers(c);
 	if (c->job->sandbox)
 		drop_privileges(c);
 	die_with_keeper(c);
@@ -322,6 +365,8 @@ int tree_child_main(void *arg)
 	int listener = -1;
 	const bool first = job->filter_first && t->borrowed;
 
+	if (t->borrowed && !t->share)
+		forget_supervisor(c);
 	become_nobody(c);
 	if (first) {
 		load_filter(c, &ready, &listener);
