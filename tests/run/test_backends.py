@@ -447,7 +447,7 @@ def test_what_the_caller_left_open_is_not_the_owners(base, account):
     secret = os.open("/etc/shadow", os.O_RDONLY)
     # the release is held back; the process that waits for it is the keeper's child
     p = subprocess.Popen(["strace", "-qq", "-o", "/dev/null", "-e", "trace=sendto", "-e",
-                          "inject=sendto:delay_enter=2000000:when=1", BRIG, "run", "--workspace", w.ws, *LL, "--",
+                          "inject=sendto:delay_enter=3000000:when=1", BRIG, "run", "--workspace", w.ws, *LL, "--",
                           "/bin/true"], env=w.env, pass_fds=[secret], stdin=subprocess.DEVNULL)
 
     def waiting():

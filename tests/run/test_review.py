@@ -252,7 +252,7 @@ def test_a_signal_ends_the_planning(who):
     need("strace")
     # the second random number is part of the plan
     p = who.popen(["strace", "-qq", "-o", "/dev/null", "-e", "trace=getrandom", "-e",
-                   "inject=getrandom:delay_enter=1500000:when=2", BRIG, "run", "--workspace", who.ws, "--",
+                   "inject=getrandom:delay_enter=3000000:when=2", BRIG, "run", "--workspace", who.ws, "--",
                    "/bin/true"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         # as root the plan comes first
