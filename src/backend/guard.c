@@ -42,14 +42,6 @@ struct guard {
 	char suffix[64];
 };
 
-struct dirent64 {
-	uint64_t ino;
-	int64_t off;
-	unsigned short len;
-	unsigned char type;
-	char name[];
-};
-
 static bool is_dots(const char *n)
 {
 	return n[0] == '.' && (!n[1] || (n[1] == '.' && !n[2]));
@@ -120,7 +112,7 @@ static int take_dir(struct guard *g, int wsfd, const char *path, int depth)
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
 		for (long at = 0; at < n;) {
-			const struct dirent64 *d = (const void *)(buf + at);
+			const struct sys_dirent *d = (const void *)(buf + at);
 			at += d->len;
 			if (is_dots(d->name))
 				continue;
@@ -236,7 +228,7 @@ static bool same_dir(int dir, const struct item *it)
 		if (n <= 0)
 			return n == 0 && found == direct;
 		for (long at = 0; at < n;) {
-			const struct dirent64 *d = (const void *)(buf + at);
+			const struct sys_dirent *d = (const void *)(buf + at);
 			at += d->len;
 			found += !is_dots(d->name);
 		}

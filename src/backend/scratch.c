@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/sys.h"
 #include "workspace/protect_walk.h"
 
 /* How root of the machine looks from inside a user namespace. */
@@ -92,14 +93,6 @@ int scratch_make(struct scratch *s, uid_t uid, gid_t gid)
 	return 0;
 }
 
-struct dirent64 {
-	uint64_t ino;
-	int64_t off;
-	unsigned short len;
-	unsigned char type;
-	char name[];
-};
-
 static bool is_dots(const char *n)
 {
 	return n[0] == '.' && (!n[1] || (n[1] == '.' && !n[2]));
@@ -142,7 +135,7 @@ static int pass(int dir, int *deeper)
 		if (n <= 0)
 			break;
 		for (long at = 0; at < n;) {
-			const struct dirent64 *d = (const void *)(buf + at);
+			const struct sys_dirent *d = (const void *)(buf + at);
 			at += d->len;
 			if (is_dots(d->name))
 				continue;
@@ -181,7 +174,7 @@ static int lift(int sub, int dir, const char *prefix, unsigned *serial)
 		return 0;
 	long n = syscall(SYS_getdents64, sub, buf, sizeof buf);
 	for (long at = 0; at < n;) {
-		const struct dirent64 *d = (const void *)(buf + at);
+		const struct sys_dirent *d = (const void *)(buf + at);
 		char up[40];
 		size_t k = strlen(prefix);
 		unsigned v = (*serial)++;

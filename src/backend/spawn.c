@@ -13,10 +13,6 @@
 #include "base/fd.h"
 #include "base/sys.h"
 
-#ifndef CLOSE_RANGE_CLOEXEC
-#define CLOSE_RANGE_CLOEXEC (1U << 2)
-#endif
-
 enum { NOBODY = 65534, PATIENCE_MS = 10000 };
 
 static void child(char *const *argv, int out) __attribute__((noreturn));

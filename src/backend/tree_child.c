@@ -25,13 +25,6 @@
 #include "base/sys.h"
 #include "engine/exec.h"
 
-#ifndef CLOSE_RANGE_UNSHARE
-#define CLOSE_RANGE_UNSHARE (1U << 1)
-#endif
-#ifndef CLOSE_RANGE_CLOEXEC
-#define CLOSE_RANGE_CLOEXEC (1U << 2)
-#endif
-
 void tree_fail_text(char *to, size_t cap, const char *from)
 {
 	size_t n = strlen(from);
@@ -63,20 +56,31 @@ static void fail(const struct child *c, enum brig_code code, int errnum,
 	exec_leave(125);
 }
 
+/* A record; without it the supervisor has given up, or is gone. */
+static void await(const struct child *c, enum wire_type type, struct wire_in *in)
+{
+	int r = wire_wait(c->ends.ctl, type, in);
+
+	if (r == -EMFILE)
+		fail(c, BRIG_E_SETUP_FAILED, EMFILE, "setup", "descriptors");
+	if (r < 0)
+		exec_leave(125);
+}
+
 /* Version 1: "0" in `tasks` moves the writer itself; the kernel goes by who opened the
  * file.  Version 2: born inside. */
 static void enter_cgroups(const struct child *c)
 {
-	int fds[CG_MAX_DIRS];
+	struct wire_in in;
 	const int *tasks = c->t->cg.task_fds;
-	int n = c->t->late_limits ? wire_wait(c->ends.ctl, WIRE_GROUPS, fds, CG_MAX_DIRS) :
-				    c->t->cg.n_task_fds;
+	size_t n = (size_t)c->t->cg.n_task_fds;
 
-	if (n < 0) /* the supervisor gave up, or is gone */
-		exec_leave(125);
-	if (c->t->late_limits)
-		tasks = fds;
-	for (int i = 0; i < n; i++)
+	if (c->t->late_limits) {
+		await(c, WIRE_GROUPS, &in);
+		tasks = in.fds;
+		n = in.n_fds;
+	}
+	for (size_t i = 0; i < n; i++)
 		if (write(tasks[i], "0", 1) != 1)
 			fail(c, BRIG_E_CGROUP_FAILED, errno, "cgroup",
 			     "entering the control group");
@@ -95,13 +99,11 @@ static void forget_supervisor(const struct child *c)
  * birth. */
 static void take_given(const struct child *c)
 {
-	const struct tree *t = c->t;
+	struct wire_in in;
 
-	if (!t->borrowed || !t->share)
+	if (!c->t->borrowed || !c->t->share)
 		return;
-	/* the supervisor gave up, or is gone */
-	if (wire_wait(c->ends.ctl, WIRE_GIVEN, NULL, 0) < 0)
-		exec_leave(125);
+	await(c, WIRE_GIVEN, &in);
 	if (sys_close_range(3, ~0u, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) < 0)
 		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "a table of descriptors");
 	/* it may have closed its own meanwhile, but not what we copied */
@@ -125,13 +127,7 @@ static void close_callers(const struct child *c)
 		long at = 0;
 		n = syscall(SYS_getdents64, dir, buf, sizeof buf);
 		while (at < n) {
-			const struct {
-				uint64_t ino;
-				int64_t off;
-				unsigned short len;
-				unsigned char type;
-				char name[];
-			} *e = (const void *)(buf + at);
+			const struct sys_dirent *e = (const void *)(buf + at);
 			int fd = 0;
 			at += e->len;
 			for (const char *d = e->name; *d >= '0' && *d <= '9'; d++)

@@ -39,14 +39,6 @@ struct entry {
 static struct entry table[TABLE_MAX];
 static size_t n_table;
 
-struct dirent64 {
-	uint64_t ino;
-	int64_t off;
-	unsigned short len;
-	unsigned char type;
-	char name[];
-};
-
 static bool to_pid(const char *s, pid_t *pid)
 {
 	long v = 0;
@@ -117,7 +109,7 @@ static int look(int proc)
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
 		for (long at = 0; at < n && n_table < TABLE_MAX;) {
-			const struct dirent64 *d = (const void *)(buf + at);
+			const struct sys_dirent *d = (const void *)(buf + at);
 			if (read_stat(proc, d->name, &table[n_table]))
 				n_table++;
 			at += d->len;

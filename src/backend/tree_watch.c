@@ -79,11 +79,35 @@ static int read_evidence(struct tree *t, pid_t pid)
 	return 0;
 }
 
+/* Notes what holds and what is missing.  False, with the error, when something is that
+ * was required. */
+static bool meets(struct tree *t, unsigned holds)
+{
+	const struct tree_job *job = t->job;
+	const struct spec *s = job->spec;
+	struct brig_error *err = &t->res->error;
+	/* as in backend_run(): all that was written down, or what it can give */
+	unsigned required = s->require_explicit ? s->required :
+						  s->required & (job->can | s->asked);
+	unsigned unmet = required & ~holds;
+	char list[200];
+
+	t->res->enforced = holds;
+	t->res->missing = (job->wanted | s->required) & ~holds;
+	if (!unmet)
+		return true;
+	layers_list(unmet, list, sizeof list);
+	err_set(err, unmet & LAYER_BIT(LAYER_LANDLOCK) ? BRIG_E_LANDLOCK_UNAVAILABLE :
+							 BRIG_E_REQUIRE_UNMET, 0, "evidence",
+		"the kernel shows no evidence of: %s", list);
+	diagnose_fix(err);
+	return false;
+}
+
 /* The heart of "fail closed". */
 static void judge_and_release(struct tree *t)
 {
 	const struct tree_job *job = t->job;
-	const struct spec *s = job->spec;
 	struct evidence *ev = &t->res->evidence;
 	struct brig_error *err = &t->res->error;
 
@@ -106,21 +130,7 @@ static void judge_and_release(struct tree *t)
 		}
 		holds |= LAYERS_ALLOW;
 	}
-	holds &= job->can;
-	/* as in backend_run(): all that was written down, or what it can give */
-	unsigned required = s->require_explicit ? s->required :
-						  s->required & (job->can | s->asked);
-	t->res->enforced = holds;
-	t->res->missing = (job->wanted | s->required) & ~holds;
-	unsigned unmet = required & ~holds;
-	if (unmet) {
-		char list[200];
-		layers_list(unmet, list, sizeof list);
-		err_set(err, unmet & LAYER_BIT(LAYER_LANDLOCK) ?
-				     BRIG_E_LANDLOCK_UNAVAILABLE :
-				     BRIG_E_REQUIRE_UNMET, 0, "evidence",
-			"the kernel shows no evidence of: %s", list);
-		diagnose_fix(err);
+	if (!meets(t, holds & job->can)) {
 		tree_end(t);
 		return;
 	}

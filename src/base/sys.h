@@ -55,9 +55,25 @@ static inline int sys_pidfd_send_signal(int pidfd, int sig, unsigned flags)
 	return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, flags);
 }
 
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
+#endif
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+
 static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
 {
 	return (int)syscall(SYS_close_range, first, last, flags);
 }
+
+/* What getdents64(2) fills in, for those who must not allocate, as readdir() does. */
+struct sys_dirent {
+	uint64_t ino;
+	int64_t off;
+	unsigned short len;
+	unsigned char type;
+	char name[];
+};
 
 #endif

@@ -20,10 +20,6 @@
 #include "base/sys.h"
 #include "engine/launch.h"
 
-#ifndef CLOSE_RANGE_CLOEXEC
-#define CLOSE_RANGE_CLOEXEC (1U << 2)
-#endif
-
 int launch_copy(struct launch *to, const struct launch *from)
 {
 	*to = *from;
@@ -79,57 +75,36 @@ void child_fail(const struct launch *l, enum brig_code code, int errnum,
 	_exit(125);
 }
 
-/* Waits for one record of that type and takes the descriptors that come with it; how
- * many.  Anything else, and the end of the supervisor, ends the process. */
-static size_t take(const struct launch *l, enum wire_type type, struct wire *w,
-		   int fds[WIRE_FDS])
+/* A record; without it the supervisor is gone, and so are we. */
+static void await(const struct launch *l, enum wire_type type, struct wire_in *in)
 {
-	struct iovec iov = { w, sizeof *w };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(WIRE_FDS * sizeof(int))];
-	} ctl;
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
-			    .msg_control = ctl.space,
-			    .msg_controllen = CMSG_LEN(WIRE_FDS * sizeof(int)) };
-	ssize_t n;
+	int r = wire_wait(l->ctl_child, type, in);
 
-	do
-		n = recvmsg(l->ctl_child, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	/* end of file: the supervisor is gone, and so are we */
-	if (n != (ssize_t)sizeof *w || w->type != type)
-		_exit(125);
-	/* a group or a tree that did not arrive is one that we would do without */
-	if (m.msg_flags & MSG_CTRUNC)
+	if (r == -EMFILE)
 		child_fail(l, BRIG_E_SETUP_FAILED, EMFILE, "plan",
 			   "the descriptors that come with it");
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	if (!c || c->cmsg_type != SCM_RIGHTS)
-		return 0;
-	size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	memcpy(fds, CMSG_DATA(c), count * sizeof(int));
-	return count;
+	if (r < 0)
+		_exit(125);
 }
 
 /* Waits for the plan, and for what host root has opened: the groups that the job will
  * enter, and the caller's trees in the order of their operations. */
 static void take_plan(struct launch *l)
 {
-	struct wire w;
-	int fds[WIRE_FDS];
+	struct wire_in in;
 	size_t at = 0;
 
 	do {
-		size_t i = 0, n = take(l, WIRE_PLAN, &w, fds);
-		for (; i < n && i < w.n_groups && l->n_groups < CG_MAX_DIRS; i++)
-			l->groups[l->n_groups++] = fds[i];
-		for (; i < n; i++) {
+		await(l, WIRE_PLAN, &in);
+		size_t i = 0;
+		for (; i < in.n_fds && i < in.w.n_groups && l->n_groups < CG_MAX_DIRS; i++)
+			l->groups[l->n_groups++] = in.fds[i];
+		for (; i < in.n_fds; i++) {
 			at = root_next_caller(&l->root, at);
 			if (at == l->plan->n_ops)
 				child_fail(l, BRIG_E_INTERNAL, EPROTO, "plan",
 					   "the caller's trees");
-			l->root.slots[at++] = fds[i];
+			l->root.slots[at++] = in.fds[i];
 		}
 		at = root_next_caller(&l->root, at);
 	} while (at < l->plan->n_ops);
@@ -404,8 +379,7 @@ int child_main(void *launch)
 {
 	struct launch *l = launch;
 	bool own_net = plan_own_net(l->spec);
-	struct wire w;
-	int fds[WIRE_FDS];
+	struct wire_in in;
 	pid_t job = -1;
 
 	/* Our copies of the supervisor's ends: as long as one is open here, its
@@ -423,7 +397,7 @@ int child_main(void *launch)
 	if (own_net)
 		job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
 	if (l->spec->as_root)
-		take(l, WIRE_MAPPED, &w, fds);
+		await(l, WIRE_MAPPED, &in);
 	else
 		map_own_ids(l);
 	child_take_ids(l);

@@ -29,13 +29,6 @@
 #include "engine/landlock.h"
 #include "engine/launch.h"
 
-#ifndef CLOSE_RANGE_CLOEXEC
-#define CLOSE_RANGE_CLOEXEC (1U << 2)
-#endif
-#ifndef CLOSE_RANGE_UNSHARE
-#define CLOSE_RANGE_UNSHARE (1U << 1)
-#endif
-
 /*
  * Enters the control groups.  Version 1: "0" in
  * `tasks` moves the writer itself; unlike a pid in cgroup.procs it takes no

@@ -76,24 +76,23 @@ static ssize_t receive(int sock, struct wire_in *in, int flags)
 	if (n < 0)
 		return -errno;
 	take_control(&m, in);
+	in->truncated = m.msg_flags & MSG_CTRUNC;
 	return n;
 }
 
-int wire_wait(int sock, enum wire_type type, int *fds, size_t max)
+int wire_wait(int sock, enum wire_type type, struct wire_in *in)
 {
-	struct wire_in in;
 	ssize_t n;
 
 	do
-		n = receive(sock, &in, 0);
+		n = receive(sock, in, 0);
 	while (n == -EINTR);
 	if (n < 0)
 		return (int)n;
-	if (n != (ssize_t)sizeof in.w || in.w.type != type || in.n_fds > max)
+	if (n != (ssize_t)sizeof in->w || in->w.type != type)
 		return -EPROTO;
-	if (in.n_fds)
-		memcpy(fds, in.fds, in.n_fds * sizeof *fds);
-	return (int)in.n_fds;
+	/* a group or a tree that did not arrive is one that would be done without */
+	return in->truncated ? -EMFILE : 0;
 }
 
 int wire_recv(int sock, struct wire_in *in)

@@ -7,6 +7,7 @@
 #ifndef ENGINE_WIRE_H
 #define ENGINE_WIRE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -56,14 +57,16 @@ struct wire_in {
 	pid_t from;
 	int fds[WIRE_FDS];
 	size_t n_fds;
+	bool truncated; /* more came than there was room for */
 };
 
 /* Takes one record without waiting, from a socket with SO_PASSCRED.  1, 0 at the
  * end (or for what is no record), -EAGAIN when there is none now. */
 int wire_recv(int sock, struct wire_in *in);
-/* The same for the other side: waits, and takes nothing but a record of this type
- * with at most max descriptors.  No allocation.  How many there are, or -errno. */
-int wire_wait(int sock, enum wire_type type, int *fds, size_t max);
+/* The same for the other side: waits, and takes nothing but a record of this type with
+ * all of its descriptors (-EMFILE: there was no room for them).  No allocation.  0, or
+ * -errno. */
+int wire_wait(int sock, enum wire_type type, struct wire_in *in);
 /* The one descriptor that a record came with, or -1; all others are closed. */
 int wire_fd(struct wire_in *in);
 

@@ -416,15 +416,20 @@ def test_filter_before_the_rules(user):
     assert order == ["execve", "seccomp", "landlock_restrict_self", "execve"], order
 
 
-def test_memory_that_root_lends(base, account):
-    """The keeper stays root and gets it.  The command's process takes an id that somebody
-    has, who may do things to it that concern all who share."""
+def root_in_a_users_workspace(base, account):
     if not IS_ROOT:
         pytest.skip("not root")
     if not shutil.which("strace"):
         pytest.skip("strace is not installed")
     w = make_who("user", base, account)
     w.as_user = lambda: {}
+    return w
+
+
+def test_memory_that_root_lends(base, account):
+    """The keeper stays root and gets it.  The command's process takes an id that somebody
+    has, who may do things to it that concern all who share."""
+    w = root_in_a_users_workspace(base, account)
     trace = w.base / "trace"
     subprocess.run(["strace", "-f", "-qq", "-e", "trace=clone,clone3", "-o", trace, BRIG, "run", "--workspace", w.ws,
                     *LL, "--", "/bin/true"], check=True, env=w.env, stdin=subprocess.DEVNULL)
@@ -438,12 +443,7 @@ def test_memory_that_root_lends(base, account):
 def test_what_the_caller_left_open_is_not_the_owners(base, account):
     """Root's descriptors, in the process that has taken the workspace owner's id and waits
     for its release."""
-    if not IS_ROOT:
-        pytest.skip("not root")
-    if not shutil.which("strace"):
-        pytest.skip("strace is not installed")
-    w = make_who("user", base, account)
-    w.as_user = lambda: {}
+    w = root_in_a_users_workspace(base, account)
     secret = os.open("/etc/shadow", os.O_RDONLY)
     # the release is held back; the process that waits for it is the keeper's child
     p = subprocess.Popen(["strace", "-qq", "-o", "/dev/null", "-e", "trace=sendto", "-e",

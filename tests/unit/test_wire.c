@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -126,6 +127,43 @@ static void descriptors_are_taken_or_closed(void **state)
 		close(fds[i]);
 }
 
+/* The one who waits takes what it waits for, whole, or nothing. */
+static void a_wait_is_for_all_of_it(void **state)
+{
+	const struct wire plan = { .type = WIRE_PLAN, .n_groups = 2 };
+	const struct wire go = { .type = WIRE_GO };
+	const int fds[2] = { 0, 1 };
+	struct rlimit old, none;
+	struct wire_in in;
+
+	(void)state;
+	assert_int_equal(wire_send(ours, &plan, fds, 2), 0);
+	assert_int_equal(wire_wait(theirs, WIRE_PLAN, &in), 0);
+	assert_int_equal(in.w.n_groups, 2);
+	assert_int_equal(in.n_fds, 2);
+	int first = in.fds[0], second = in.fds[1];
+	assert_int_equal(fcntl(second, F_GETFD), FD_CLOEXEC);
+	close(second);
+	/* room for one of the two */
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = old;
+	none.rlim_cur = (rlim_t)second + 1;
+	assert_int_equal(wire_send(ours, &plan, fds, 2), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	int r = wire_wait(theirs, WIRE_PLAN, &in);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(r, -EMFILE);
+	for (size_t i = 0; i < in.n_fds; i++)
+		close(in.fds[i]);
+	close(first);
+	/* another record, and the end */
+	assert_int_equal(wire_send(ours, &go, NULL, 0), 0);
+	assert_int_equal(wire_wait(theirs, WIRE_PLAN, &in), -EPROTO);
+	close(ours);
+	ours = -1;
+	assert_int_equal(wire_wait(theirs, WIRE_PLAN, &in), -EPROTO);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -133,6 +171,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_reason_survives_a_reset, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(descriptors_are_taken_or_closed, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(a_wait_is_for_all_of_it, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
