@@ -50,8 +50,8 @@ int netns_loopback_up(void)
 	return (int)r;
 }
 
-/* The namespace we are in, as a descriptor, from a socket of it: there may be no /proc
- * at the moment. */
+/* The namespace we are in, as a descriptor, from a socket of it, which is cheaper than a
+ * look-up in /proc. */
 static long own_namespace(void)
 {
 	long sock = SYS3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
