@@ -432,7 +432,20 @@ void cgroup_kill(const struct cgroup *cg)
 	}
 }
 
-void cgroup_remove(struct cgroup *cg)
+/* Gone, or never there; waits for members that were killed a moment ago. */
+static bool remove_one(const char *dir, unsigned *waited, unsigned limit_ms)
+{
+	while (rmdir(dir) < 0) {
+		if (errno != EBUSY || *waited >= limit_ms)
+			return errno == ENOENT;
+		unsigned ms = *waited < 4 ? 1 : 5;
+		cg_sleep_ms(ms);
+		*waited += ms;
+	}
+	return true;
+}
+
+static bool remove_all(struct cgroup *cg, unsigned limit_ms)
 {
 	unsigned waited = 0;
 	bool left = false;
@@ -440,26 +453,27 @@ void cgroup_remove(struct cgroup *cg)
 	for (int i = cg->n_dirs - 1; i >= 0; i--) {
 		if (!cg->dirs[i][0])
 			continue;
-		int e;
-		for (;;) {
-			e = rmdir(cg->dirs[i]) < 0 ? errno : 0;
-			/* a task that was killed leaves a moment later */
-			if (e != EBUSY || waited >= REMOVE_WAIT_MS)
-				break;
-			unsigned ms = waited < 4 ? 1 : 5;
-			cg_sleep_ms(ms);
-			waited += ms;
-		}
-		if (e && e != ENOENT)
-			left = true;
-		else
+		if (remove_one(cg->dirs[i], &waited, limit_ms))
 			cg->dirs[i][0] = '\0';
+		else
+			left = true;
 	}
 	if (left)
-		return;
+		return false;
 	__atomic_store_n(&cg->n_dirs, 0, __ATOMIC_SEQ_CST);
 	if (cg->leaf[0])
 		cg_v2_undo_leaf(cg);
+	return true;
+}
+
+void cgroup_remove(struct cgroup *cg)
+{
+	remove_all(cg, REMOVE_WAIT_MS);
+}
+
+bool cgroup_try_remove(struct cgroup *cg)
+{
+	return remove_all(cg, 0);
 }
 
 void cgroup_close(struct cgroup *cg)

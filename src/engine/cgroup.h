@@ -100,6 +100,8 @@ void cgroup_kill(const struct cgroup *cg);
 /* Removes the groups.  No allocation, no stdio, safe in the custodian; may be
  * called more than once.  Waits at most about 200 ms for tasks to be gone. */
 void cgroup_remove(struct cgroup *cg);
+/* The same without waiting; true when none is left. */
+bool cgroup_try_remove(struct cgroup *cg);
 
 /* Closes the descriptors only. */
 void cgroup_close(struct cgroup *cg);

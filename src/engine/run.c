@@ -132,10 +132,9 @@ static bool reap(struct run *r)
 	return got == r->init;
 }
 
-/* The end of what outlives a run, and of the one who would have had to end it. */
-static void remove_groups(struct run *r)
+/* What outlives a run has been removed: the end of the one who would have had to. */
+static void dismiss(struct run *r)
 {
-	cgroup_remove(&r->cg);
 	cgroup_close(&r->cg);
 	custodian_dismiss(&r->cust);
 }
@@ -147,16 +146,17 @@ void run_settle(struct run *r)
 	if (r->settled)
 		return;
 	r->settled = true;
-	/* Every process inside is gone (init, at most, is on its way): what they
-	 * left can be judged now. */
+	/* No process inside but init will do anything any more: what they left can
+	 * be judged now. */
 	if (r->released) {
 		watch_sweep(&r->plan.protect, r->l.spec->workspace.fd, res);
 		watch_account(&r->cg, res);
 		notify_report(r->refused, res);
 	}
-	/* A version 2 group has init in it and lives until that is gone. */
-	if (r->cg.version != 2)
-		remove_groups(r);
+	/* A version 2 group has init in it and lives until that is gone.  One of version 1
+	 * may have a process in it that is not yet taken apart: finish() tries again. */
+	if (r->cg.version != 2 && cgroup_try_remove(&r->cg))
+		dismiss(r);
 }
 
 /* False: somebody who uses our memory may still be there. */
@@ -174,7 +174,8 @@ static bool finish(struct run *r)
 	run_settle(r);
 	if (r->released)
 		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
-	remove_groups(r);
+	cgroup_remove(&r->cg);
+	dismiss(r);
 	gone = custodian_reap(&r->cust) && gone;
 	if (gone) {
 		spawn_rooms_free(&r->l.rooms);

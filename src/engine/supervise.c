@@ -228,7 +228,8 @@ static void on_status(struct run *r)
 	r->status_known = true;
 	fd_close(&r->l.status_read); /* its last word */
 	/* Init has killed and reaped all there was.  Its own end takes a while
-	 * (the mounts go with it): time to look at the workspace. */
+	 * (the mounts go with it): time to look at the workspace, unless
+	 * on_unfiltered() was earlier. */
 	run_settle(r);
 }
 
@@ -310,6 +311,20 @@ static void judge_and_release(struct run *r)
 	r->res->setup_us = (r->t_release - r->t_start) / 1000;
 	/* nobody waits for us now */
 	collect_later(&r->mntns);
+}
+
+/*
+ * Nobody is under the filter any more: every process inside but init, which has one of
+ * its own, is past its last system call, and what is left of it is the kernel's.  While
+ * init reaps the last one and ends itself, we judge what they left.  A caller's profile
+ * may allow calls that go on after their process (asynchronous writes): then init's word
+ * is waited for.
+ */
+static void on_unfiltered(struct run *r)
+{
+	fd_close(&r->listener);
+	if (r->released && !r->l.spec->seccomp)
+		run_settle(r);
 }
 
 static void on_signal(struct run *r)
@@ -395,7 +410,7 @@ static void dispatch(struct run *r, const struct pollfd *p)
 		if (p[P_NOTIFY].revents & POLLIN)
 			notify_handle(&r->listener, r->refused);
 		else
-			fd_close(&r->listener); /* nobody is filtered any more */
+			on_unfiltered(r);
 	}
 	if (p[P_OUT].revents)
 		watch_drain(&r->out_read, &r->res->out);
