@@ -379,9 +379,11 @@ int child_main(void *launch)
 {
 	struct launch *l = launch;
 	bool own_net = plan_own_net(l->spec);
-	struct wire_in in;
 	pid_t job = -1;
+	int e = place_release(&l->place);
 
+	if (e < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, -e, "clone", "the processors");
 	/* Our copies of the supervisor's ends: as long as one is open here, its
 	 * death would go unnoticed. */
 	close(l->death_write);
@@ -396,12 +398,10 @@ int child_main(void *launch)
 	grow_table(l);
 	if (own_net)
 		job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
-	if (l->spec->as_root)
-		await(l, WIRE_MAPPED, &in);
-	else
+	if (!l->spec->as_root)
 		map_own_ids(l);
+	take_plan(l); /* root has mapped the ids by then */
 	child_take_ids(l);
-	take_plan(l);
 	bool lock = l->plan->lock;
 	if (!own_net && !lock)
 		job = start(l, early_main, ROOM_EARLY, CLONE_FILES);

@@ -216,7 +216,7 @@ void job_main(struct launch *l, bool early)
 		listener = load_filter(l);
 	/* What was taken away does not come back, so that the supervisor may look at
 	 * it now, while the tree is being built. */
-	if (early && !l->spec->seccomp && !launch_is_set(&l->tree_done))
+	if (early && !l->spec->seccomp)
 		report(l, &confined, &listener);
 	while (early && !launch_is_set(&l->tree_done))
 		launch_await(&l->tree_done);

@@ -26,6 +26,7 @@
 
 #include "engine/cgroup.h"
 #include "engine/netns_allow.h"
+#include "engine/place.h"
 #include "engine/plan.h"
 #include "engine/root.h"
 #include "engine/seccomp.h"
@@ -40,6 +41,7 @@ struct launch {
 	unsigned table;         /* descriptors the builder and the job may come to need */
 	const struct seccomp_prog *filter;
 	int landlock_abi;       /* 0: none to apply */
+	struct place place;     /* where the builder is born */
 	mode_t umask;           /* the caller's, for the command */
 	uint64_t nproc;         /* RLIMIT_NPROC to set, 0 none */
 

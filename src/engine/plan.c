@@ -381,15 +381,32 @@ static int plan_exec_paths(struct plan *p)
 	}
 }
 
-int plan_build(struct plan *p, const struct spec *s, struct brig_error *err)
+int plan_look(struct plan *p, const struct spec *s, struct brig_error *err)
 {
 	*p = (struct plan){ .spec = s, .hostname = "sandbox" };
-	struct planner pl = { .p = p };
-
 	int r = protect_scan(&p->protect, s->workspace.fd,
 			     (const char *const *)s->protect, s->id, err);
 	if (r < 0)
-		goto fail;
+		plan_free(p);
+	return r;
+}
+
+bool plan_looks_plain(const struct plan *p)
+{
+	const struct spec *s = p->spec;
+
+	for (size_t i = 0; i < p->protect.n; i++)
+		if (p->protect.v[i].kind == PROTECT_RO ||
+		    p->protect.v[i].kind == PROTECT_PIN)
+			return false;
+	return !s->masks && !s->key_masks;
+}
+
+int plan_finish(struct plan *p, struct brig_error *err)
+{
+	const struct spec *s = p->spec;
+	struct planner pl = { .p = p };
+
 	/* One rule lets everything in the tree be read and executed: the tree
 	 * holds only what the policy shows.  Writing is granted by name. */
 	plan_rule(&pl, LL_READ, "/", true);
@@ -409,14 +426,17 @@ int plan_build(struct plan *p, const struct spec *s, struct brig_error *err)
 	p->cwd = *s->cwd ? str_fmt("%s/%s", s->workspace.dst, s->cwd) :
 			   strdup(s->workspace.dst);
 	free(pl.places);
-	if (pl.failed || !p->cwd || plan_exec_paths(p) < 0) {
-		r = err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "plan", "planning");
-		goto fail;
-	}
-	return 0;
-fail:
+	if (!pl.failed && p->cwd && plan_exec_paths(p) == 0)
+		return 0;
 	plan_free(p);
-	return r;
+	return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "plan", "planning");
+}
+
+int plan_build(struct plan *p, const struct spec *s, struct brig_error *err)
+{
+	int r = plan_look(p, s, err);
+
+	return r < 0 ? r : plan_finish(p, err);
 }
 
 void plan_free(struct plan *p)

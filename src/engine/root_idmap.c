@@ -13,7 +13,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -34,16 +33,11 @@ struct map {
 	gid_t gid;
 };
 
-/* Shares memory with the parent, so it does nothing but wait, and must not
- * outlive it: the signal is asked for first, then whether it came too late. */
+/* Shares memory with the parent, so it does nothing.  Until it is reaped it has a place
+ * in /proc, and there its namespace. */
 static int hold_namespace(void *arg)
 {
-	const pid_t *parent = arg;
-
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != *parent)
-		return 1;
-	for (;;)
-		syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
+	(void)arg;
 	return 0;
 }
 
@@ -57,27 +51,25 @@ static int write_map(pid_t pid, const char *file, unsigned disk, unsigned host, 
 		snprintf(lines + n, sizeof lines - n, "%u %u 1\n", host, disk);
 	return fd_write_at(AT_FDCWD, path, lines);
 }
-
+/* It ends without a signal, so that a caller's disposition for SIGCHLD does not make it
+ * vanish before it was looked at. */
 static void reap(pid_t pid)
 {
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
 		;
 }
 
 /* A user namespace whose only content is the map disk id → sandbox id; with swap
- * also the way back.  The process that held it is killed, and reaped by whoever
- * gave a place for its pid, or here. */
+ * also the way back.  The process that held it is reaped by whoever gave a place for
+ * its pid, or here. */
 static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool swap,
-			 pid_t *killed)
+			 pid_t *ended)
 {
 	static char stack[4096] __attribute__((aligned(16)));
-	static pid_t self; /* read by the child */
 	char path[48];
 
-	self = getpid();
 	pid_t pid = clone(hold_namespace, stack + sizeof stack,
-			  CLONE_NEWUSER | CLONE_VM | CLONE_FILES | CLONE_SIGHAND | SIGCHLD,
-			  &self);
+			  CLONE_NEWUSER | CLONE_VM | CLONE_FILES | CLONE_SIGHAND, NULL);
 	if (pid < 0)
 		return -errno;
 	int r = write_map(pid, "uid_map", uid, to_uid, swap);
@@ -89,14 +81,8 @@ static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool 
 		if (r < 0)
 			r = -errno;
 	}
-	if (kill(pid, SIGKILL) < 0) {
-		/* it will die with us; waiting for it here could be for ever */
-		if (r >= 0)
-			close(r);
-		return -EPERM;
-	}
-	if (killed)
-		*killed = pid;
+	if (ended)
+		*ended = pid;
 	else
 		reap(pid);
 	return r;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -123,9 +124,6 @@ static int map_ids(struct run *r, struct brig_error *err)
 		e = fd_write_at(proc, "uid_map", r->l.uid_map);
 	if (e < 0)
 		return diagnose_idmap(-e, err);
-	const struct wire go = { .type = WIRE_MAPPED };
-	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go)
-		return err_set(err, BRIG_E_SETUP_FAILED, errno, "clone", "the child died");
 	return 0;
 }
 
@@ -172,7 +170,9 @@ static int start_builder(struct run *r, struct brig_error *err)
 	if (launch_copy(&r->child, l) < 0 ||
 	    (r->planned && launch_give_plan(&r->child, l) < 0))
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the launch");
+	place_hold(&r->child.place);
 	pid_t pid = spawn(&args, &l->rooms, ROOM_BUILDER, child_main, &r->child);
+	int e = place_release(&r->child.place);
 	if (pid == -EMFILE || pid == -ENFILE) /* the pidfd's */
 		return err_set(err, BRIG_E_NO_MEMORY, -pid, "clone", "descriptors");
 	if (pid < 0)
@@ -188,7 +188,7 @@ static int start_builder(struct run *r, struct brig_error *err)
 	fd_close(&l->death_read);
 	fd_close(&l->stdio[1]);
 	fd_close(&l->stdio[2]);
-	return 0;
+	return e < 0 ? err_set(err, BRIG_E_SETUP_FAILED, -e, "clone", "the processors") : 0;
 }
 
 /* What the builder waits for.  All at once: as soon as it can go on we may not come to
@@ -218,14 +218,26 @@ static int send_plan(struct run *r, struct brig_error *err)
 	return 0;
 }
 
+/* It may take long, on a slow file system: signals end it, and us, meanwhile.  What was
+ * started has done nothing yet, and ends with us. */
+static int look(struct run *r, struct brig_error *err)
+{
+	signals_pass(&r->sig, true);
+	int e = plan_look(&r->plan, r->l.spec, err);
+	signals_pass(&r->sig, false);
+	r->looked = e == 0;
+	return e;
+}
+
 static int make_plan(struct run *r, struct brig_error *err)
 {
-	/* It may take long, on a slow file system: signals end it, and us, meanwhile.  The
-	 * builder has done nothing yet, and ends with us. */
-	signals_pass(&r->sig, true);
-	int e = plan_build(&r->plan, r->l.spec, err);
-	signals_pass(&r->sig, false);
+	int e = r->looked ? 0 : look(r, err);
 
+	if (e == 0) {
+		signals_pass(&r->sig, true);
+		e = plan_finish(&r->plan, err);
+		signals_pass(&r->sig, false);
+	}
 	r->t_planned = now_ns();
 	if (e < 0)
 		return e;
@@ -247,38 +259,77 @@ static unsigned guess_descriptors(const struct spec *s)
 	return root_descriptors(USUAL_OPS + 2 * s->n_binds + strv_len(s->masks));
 }
 
+/* Whether the builder may borrow our memory, and so be there before the plan. */
+static int may_start_early(struct run *r, bool *early, struct brig_error *err)
+{
+	const struct spec *s = r->l.spec;
+
+	*early = spawn_may_share(s->limits.memory);
+	if (!*early || !s->as_root)
+		return 0;
+	/* Not where the mounts will be locked: a second user namespace has maps to write,
+	 * see child_take_ids().  Root's workspace is shown under an id that nobody has. */
+	int e = look(r, err);
+	*early = e == 0 && plan_looks_plain(&r->plan) &&
+		 spawn_hide(&r->l.rooms, !s->idmapped && r->late_limits);
+	return e;
+}
+
+/* Root's builder shares our memory, and the plan wants locked mounts after all: the
+ * workspace lies inside another tree.  It has done nothing; another one comes. */
+static int start_again(struct run *r, struct brig_error *err)
+{
+	struct launch *l = &r->l;
+
+	run_kill(r);
+	while (waitpid(r->init, NULL, 0) < 0)
+		if (errno != EINTR) /* what it is doing in our memory nobody knows */
+			return err_set(err, BRIG_E_SETUP_FAILED, errno, "clone",
+				       "the end of the first builder");
+	r->init = -1;
+	fd_close(&r->init_pidfd);
+	fd_close(&l->ctl_supervisor);
+	fd_close(&l->status_read);
+	fd_close(&l->death_write);
+	fd_close(&r->out_read);
+	fd_close(&r->err_read);
+	launch_copy_free(&r->child);
+	r->child = (struct launch){ 0 };
+	return run_channels(r, err);
+}
+
+/* The builder and the plan, in the order that is possible. */
+static int start_and_plan(struct run *r, struct brig_error *err)
+{
+	struct launch *l = &r->l;
+	bool early = false;
+	int e = may_start_early(r, &early, err);
+
+	if (e == 0 && early) {
+		l->shares = true;
+		l->table = guess_descriptors(l->spec);
+		e = start_builder(r, err);
+	}
+	if (e == 0)
+		e = make_plan(r, err);
+	if (e < 0)
+		return e;
+	if (early && (!r->plan.lock || !l->spec->as_root))
+		return launch_give_plan(&r->child, l) < 0 ?
+			       err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare",
+				       "the launch") : 0;
+	l->shares = false;
+	e = early ? start_again(r, err) : 0;
+	l->table = root_descriptors(r->plan.n_ops);
+	return e < 0 ? e : start_builder(r, err);
+}
+
 int run_start(struct run *r, struct brig_error *err)
 {
 	struct launch *l = &r->l;
-	const struct spec *s = l->spec;
-	int e;
+	int e = start_and_plan(r, err);
 
-	/* Beside the planning.  Not as root, where it takes the plan to know whether
-	 * memory may be shared. */
-	bool early = !s->as_root && spawn_may_share(s->limits.memory);
-	if (early) {
-		l->shares = true;
-		l->table = guess_descriptors(s);
-		e = start_builder(r, err);
-		if (e < 0)
-			return e;
-	}
-	e = make_plan(r, err);
-	if (e < 0)
-		return e;
-	if (early) {
-		if (launch_give_plan(&r->child, l) < 0)
-			return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare",
-				       "the launch");
-	} else {
-		/* A second user namespace has maps to write, see child_take_ids().  Root's
-		 * workspace is shown under an id that nobody has. */
-		l->shares = !r->plan.lock && spawn_may_share(s->limits.memory) &&
-			    spawn_hide(&l->rooms, !s->idmapped && r->late_limits);
-		l->table = root_descriptors(r->plan.n_ops);
-		e = start_builder(r, err);
-	}
-	if (e == 0 && s->as_root)
+	if (e == 0 && l->spec->as_root)
 		e = map_ids(r, err);
 	if (e == 0)
 		e = root_prepare_callers(&l->root, err);
@@ -288,7 +339,9 @@ int run_start(struct run *r, struct brig_error *err)
 		e = run_custodian(r, err);
 	if (e == 0 && r->late_limits)
 		e = run_limits(r, err);
-	return e < 0 ? e : send_plan(r, err);
+	if (e == 0)
+		e = send_plan(r, err);
+	return e < 0 ? e : run_beside(r, err);
 }
 
 int run_beside(struct run *r, struct brig_error *err)

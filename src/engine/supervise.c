@@ -109,10 +109,6 @@ static void read_confined(struct run *r)
 	struct evidence *ev = &r->res->evidence;
 	struct brig_error err = { 0 };
 
-	if (run_beside(r, &err) < 0) {
-		refuse_evidence(r, &err);
-		return;
-	}
 	r->job_pidfd = sys_pidfd_open(r->job);
 	if (r->job_pidfd < 0) {
 		int e = errno;

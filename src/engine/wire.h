@@ -15,8 +15,8 @@
 #include "brig.h"
 
 enum wire_type {
-	WIRE_MAPPED = 1, /* supervisor → child: ids are mapped, go on */
-	WIRE_PLAN,       /* supervisor → builder: the plan is made.  Attached: the `tasks` of
+	WIRE_PLAN = 1,   /* supervisor → builder: the plan is made, and as root the ids are
+			    mapped.  Attached: the `tasks` of
 			    version 1 groups, n_groups of them, and as root the caller's
 			    trees in the plan's order; as many records as it takes */
 	WIRE_PTY,        /* child → supervisor: the terminal's master, one descriptor */
