@@ -109,7 +109,7 @@ int docker_job_init(struct docker_job *j, const struct spec *s, struct brig_erro
 		r = docker_socket_find(s, j->socket, err);
 	if (r < 0)
 		return r;
-	r = protect_scan(&j->protect, s->workspace.fd, (const char *const *)s->protect, s->id,
+	r = protect_scan(&j->protect, s->workspace.fd, s->workspace.src, (const char *const *)s->protect, s->id,
 			 err);
 	if (r < 0)
 		return r;

@@ -172,7 +172,7 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 		r = find_program(st, err);
 	if (r < 0)
 		return r;
-	r = protect_scan(&st->protect, s->workspace.fd, (const char *const *)s->protect,
+	r = protect_scan(&st->protect, s->workspace.fd, s->workspace.src, (const char *const *)s->protect,
 			 s->id, err);
 	if (r < 0)
 		return r;

@@ -10,6 +10,8 @@
 #include <linux/sched.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -48,6 +50,34 @@ static inline pid_t sys_clone3(struct clone_args *args)
 static inline int sys_pidfd_open(pid_t pid)
 {
 	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+/* Requests of a pidfd for a namespace, Linux 6.11. */
+enum {
+	PIDFD_GET_CGROUP = 1,
+	PIDFD_GET_IPC = 2,
+	PIDFD_GET_MOUNT = 3,
+	PIDFD_GET_NET = 4,
+	PIDFD_GET_PID = 5,
+	PIDFD_GET_USER = 9,
+	PIDFD_GET_UTS = 10,
+};
+
+static inline int sys_pidfd_open_namespace(int pidfd, unsigned request)
+{
+	return pidfd < 0 ? -1 : ioctl(pidfd, _IO(0xff, request), 0);
+}
+
+/* Its inode number, which names it; 0: not to be had this way. */
+static inline uint64_t sys_pidfd_namespace(int pidfd, unsigned request)
+{
+	struct stat st;
+	int fd = sys_pidfd_open_namespace(pidfd, request);
+	uint64_t ino = fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return ino;
 }
 
 static inline int sys_pidfd_send_signal(int pidfd, int sig, unsigned flags)

@@ -17,19 +17,16 @@ const struct verb *const verbs[] = { &verb_run, &verb_shell, &verb_explain,
  * opened would then take that place and be written to by accident. */
 static void ensure_stdio(void)
 {
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	while (fd >= 0 && fd <= 2);
-	if (fd < 0) {
+	for (int fd = 0; fd <= 2; fd++) {
+		/* the lowest that is free is the one that is missing */
+		if (fcntl(fd, F_GETFD) >= 0 || open("/dev/null", O_RDWR | O_CLOEXEC) == fd)
+			continue;
 		/* standard error may be what is missing, but it is worth a try */
 		fprintf(stderr, "brig: IO_FAILED: /dev/null cannot be opened: %s (it has "
 				"to exist, and descriptors have to be left)\n",
 			strerror(errno));
 		_exit(EXIT_REFUSED);
 	}
-	close(fd);
 }
 
 static void option_help(void)

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -92,27 +91,24 @@ static uint64_t ns_link(int proc, const char *name)
 	return p ? strtoull(p + 1, NULL, 10) : 0;
 }
 
-/* Requests of a pidfd for a namespace (Linux 6.11), in the order of the layers:
- * much cheaper than looking the same up in /proc. */
+/* In the order of the layers.  Much cheaper than looking the same up in /proc. */
 static const unsigned char ns_request[EV_NS_COUNT] = {
-	[LAYER_USER] = 9, [LAYER_MOUNT] = 3, [LAYER_PID] = 5, [LAYER_NET] = 4,
-	[LAYER_IPC] = 2,  [LAYER_UTS] = 10,  [LAYER_CGROUP] = 1,
+	[LAYER_USER] = PIDFD_GET_USER, [LAYER_MOUNT] = PIDFD_GET_MOUNT,
+	[LAYER_PID] = PIDFD_GET_PID,   [LAYER_NET] = PIDFD_GET_NET,
+	[LAYER_IPC] = PIDFD_GET_IPC,   [LAYER_UTS] = PIDFD_GET_UTS,
+	[LAYER_CGROUP] = PIDFD_GET_CGROUP,
 };
 
 /* The inode numbers of a process's namespaces; 0 where one cannot be had. */
 static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd)
 {
 	char path[32];
-	struct stat st;
 	cleanup_close int proc = -1;
 
 	for (int i = 0; i < EV_NS_COUNT; i++) {
-		int fd = pidfd < 0 ? -1 : ioctl(pidfd, _IO(0xff, ns_request[i]), 0);
-		out[i] = fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
-		if (fd >= 0) {
-			close(fd);
+		out[i] = sys_pidfd_namespace(pidfd, ns_request[i]);
+		if (out[i])
 			continue;
-		}
 		if (proc < 0) {
 			snprintf(path, sizeof path, "/proc/%d", (int)pid);
 			proc = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -125,7 +121,7 @@ static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd)
 int evidence_mntns(pid_t pid, int pidfd)
 {
 	char path[40];
-	int fd = ioctl(pidfd, _IO(0xff, ns_request[LAYER_MOUNT]), 0);
+	int fd = sys_pidfd_open_namespace(pidfd, PIDFD_GET_MOUNT);
 
 	if (fd >= 0)
 		return fd;

@@ -173,8 +173,10 @@ static int load_filter(const struct launch *l)
 	return listener;
 }
 
-static void report(const struct launch *l, const struct wire *w, int *listener)
+static void report(const struct launch *l, struct wire *w, int *listener)
 {
+	/* a caller's profile need not allow to ask */
+	w->cpu = l->spec->seccomp ? -1 : sched_getcpu();
 	if (wire_send(l->ctl_child, w, listener, *listener >= 0) < 0)
 		exec_leave(125);
 	if (*listener >= 0)
@@ -193,7 +195,7 @@ static void execute(const struct launch *l)
 
 void job_main(struct launch *l, bool early)
 {
-	const struct wire confined = { .type = WIRE_CONFINED };
+	struct wire confined = { .type = WIRE_CONFINED };
 	struct wire ready = { .type = WIRE_READY }, go;
 	int listener = -1;
 	ssize_t n;
@@ -216,7 +218,7 @@ void job_main(struct launch *l, bool early)
 		listener = load_filter(l);
 	/* What was taken away does not come back, so that the supervisor may look at
 	 * it now, while the tree is being built. */
-	if (early && !l->spec->seccomp)
+	if (early && !l->spec->seccomp && !launch_is_set(&l->tree_done))
 		report(l, &confined, &listener);
 	while (early && !launch_is_set(&l->tree_done))
 		launch_await(&l->tree_done);

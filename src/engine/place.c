@@ -23,3 +23,14 @@ int place_release(const struct place *p)
 {
 	return p->held ? (int)SYS3(SYS_sched_setaffinity, 0, sizeof p->all, &p->all) : 0;
 }
+
+int place_move(const struct place *p, int cpu)
+{
+	cpu_set_t there;
+
+	if (!p->held || cpu < 0 || cpu >= CPU_SETSIZE || cpu == sched_getcpu())
+		return 0;
+	CPU_ZERO(&there);
+	CPU_SET((size_t)cpu, &there);
+	return sched_setaffinity(0, sizeof there, &there) == 0 ? place_release(p) : 0;
+}

@@ -384,7 +384,7 @@ static int plan_exec_paths(struct plan *p)
 int plan_look(struct plan *p, const struct spec *s, struct brig_error *err)
 {
 	*p = (struct plan){ .spec = s, .hostname = "sandbox" };
-	int r = protect_scan(&p->protect, s->workspace.fd,
+	int r = protect_scan(&p->protect, s->workspace.fd, s->workspace.src,
 			     (const char *const *)s->protect, s->id, err);
 	if (r < 0)
 		plan_free(p);

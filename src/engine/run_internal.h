@@ -24,6 +24,7 @@ struct run {
 	int init_pidfd;
 	pid_t job;       /* the command's process, as seen here */
 	int job_pidfd;
+	int job_cpu;     /* where it was, by its own word */
 	struct egress *egress; /* NULL: no allow-list */
 	int mntns;       /* the sandbox's mount namespace, once released */
 	int listener;    /* seccomp notifications */

@@ -109,6 +109,11 @@ static void read_confined(struct run *r)
 	struct evidence *ev = &r->res->evidence;
 	struct brig_error err = { 0 };
 
+	int moved = place_move(&r->child.place, r->job_cpu);
+	if (moved < 0) {
+		fail(r, BRIG_E_SETUP_FAILED, -moved, "evidence", "the processors");
+		return;
+	}
 	r->job_pidfd = sys_pidfd_open(r->job);
 	if (r->job_pidfd < 0) {
 		int e = errno;
@@ -163,6 +168,7 @@ static bool on_control(struct run *r)
 		return true;
 	}
 	cleanup_close int fd = wire_fd(&in); /* all others come with one at most */
+	r->job_cpu = in.w.cpu;
 	switch (in.w.type) {
 	case WIRE_FAIL:
 		on_fail_record(r, &in.w);

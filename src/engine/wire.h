@@ -43,6 +43,8 @@ struct wire {
 	int32_t errnum;
 	int32_t landlock_abi; /* WIRE_READY: version enforced, 0 none */
 	int32_t canary;       /* WIRE_READY: errno of the Landlock probe */
+	int32_t cpu;          /* WIRE_CONFINED, WIRE_READY: where its sender is, about to
+				 sleep; only a hint */
 	uint32_t n_groups;    /* WIRE_PLAN: how many of the descriptors are `tasks` */
 	char phase[24];
 	char what[200];

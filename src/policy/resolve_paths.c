@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "base/sys.h"
 #include "policy/resolve.h"
 #include "policy/resolve_internal.h"
 #include "workspace/protect.h"
@@ -61,15 +62,50 @@ static int bad_workspace(struct brig_error *err, int e, const char *path,
 	return e ? -e : -EINVAL;
 }
 
+static bool is_at(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return path[0] == '/' && fstat(fd, &a) == 0 && stat(path, &b) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/*
+ * Opens it, and its canonical path where that is to be had for little: to ask /proc for
+ * the name of a descriptor costs as much as all the rest.  A plain path without links is
+ * canonical, and so is the working directory's while it is still there.  Else real is
+ * empty.
+ */
+static int open_named(const char *path, char real[static PATH_MAX])
+{
+	/* O_NOFOLLOW: a link could be re-pointed by whoever owns it, and then
+	 * the tree that is writable is no longer the one that was named. */
+	const int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+	size_t len = strlen(path);
+	int fd = -1;
+
+	real[0] = '\0';
+	if (path_is_plain(path) && len < PATH_MAX)
+		fd = sys_openat2(AT_FDCWD, path, flags,
+				 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	if (fd >= 0) {
+		memcpy(real, path, len + 1);
+		return fd;
+	}
+	fd = openat(AT_FDCWD, path, flags);
+	if (fd >= 0 && streq(path, ".") && (!getcwd(real, PATH_MAX) || !is_at(fd, real)))
+		real[0] = '\0';
+	return fd;
+}
+
 static int open_workspace(const char *given, struct spec *s,
 			  struct brig_error *err)
 {
 	struct spec_bind *w = &s->workspace;
 	const char *path = given ? given : ".";
+	big_buffer char named[PATH_MAX];
 
-	/* O_NOFOLLOW: a link could be re-pointed by whoever owns it, and then
-	 * the tree that is writable is no longer the one that was named. */
-	w->fd = openat(AT_FDCWD, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	w->fd = open_named(path, named);
 	if (w->fd < 0)
 		return bad_workspace(err, errno, path, "",
 				     "give an existing directory: --workspace DIR");
@@ -91,7 +127,7 @@ static int open_workspace(const char *given, struct spec *s,
 	if (st.st_nlink == 0)
 		return bad_workspace(err, ENOENT, path, "was deleted",
 				     "change to a directory that exists");
-	int r = bind_identify(w, NULL);
+	int r = bind_identify(w, named[0] ? named : NULL);
 	if (r < 0)
 		return bad_workspace(err, -r, path, "", "give an existing directory");
 	if (faccessat(w->fd, ".", R_OK | X_OK, AT_EACCESS) < 0)

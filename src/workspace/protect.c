@@ -500,8 +500,8 @@ static int make_secret(struct scan *s)
 	return 0;
 }
 
-int protect_scan(struct protect *p, int wsfd, const char *const *patterns,
-		 const char *id, struct brig_error *err)
+int protect_scan(struct protect *p, int wsfd, const char *root,
+		 const char *const *patterns, const char *id, struct brig_error *err)
 {
 	struct scan s = { .p = p, .err = err, .wsfd = wsfd };
 	int r = 0;
@@ -515,7 +515,8 @@ int protect_scan(struct protect *p, int wsfd, const char *const *patterns,
 	cleanup_free struct place *w = malloc(sizeof *w);
 	if (!w)
 		return scan_no_memory(&s);
-	read_root(&s);
+	if (!root || snprintf(s.root, sizeof s.root, "%s", root) >= (int)sizeof s.root)
+		read_root(&s);
 	r = make_secret(&s);
 	for (size_t i = 0; r >= 0 && patterns && patterns[i]; i++) {
 		if (!pattern_ok(patterns[i])) {

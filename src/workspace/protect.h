@@ -73,15 +73,16 @@ extern const char *const protect_defaults[];
 
 /*
  * Looks at each pattern below wsfd (an O_PATH or readable directory
- * descriptor of the workspace) and fills *p, parents before children.
+ * descriptor of the workspace, which is at the absolute path root; NULL: find out)
+ * and fills *p, parents before children.
  * Never follows symlinks out of the workspace.  With ".git/config" among the
  * patterns, the repositories of submodules that the git index names and
  * linked worktrees are protected in the same way; where their number or size
  * is beyond all measure, the git directory is read-only as a whole (closed).
  * 0 or -errno with err.
  */
-int protect_scan(struct protect *p, int wsfd, const char *const *patterns,
-		 const char *id, struct brig_error *err);
+int protect_scan(struct protect *p, int wsfd, const char *root,
+		 const char *const *patterns, const char *id, struct brig_error *err);
 
 /*
  * After every process of the sandbox is gone: whatever appeared at a path

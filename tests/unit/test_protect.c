@@ -90,7 +90,7 @@ static void scan(struct fixture *f, const char *const *patterns)
 {
 	struct brig_error err = { .code = BRIG_E_OK };
 
-	if (protect_scan(&f->p, f->fd, patterns, ID, &err))
+	if (protect_scan(&f->p, f->fd, NULL, patterns, ID, &err))
 		fail_msg("scan: %s", err.message);
 }
 
@@ -217,11 +217,11 @@ static void test_bad_patterns(void **state)
 
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		const char *const pats[] = { bad[i], NULL };
-		assert_int_equal(protect_scan(&f->p, f->fd, pats, ID, &err), -EINVAL);
+		assert_int_equal(protect_scan(&f->p, f->fd, NULL, pats, ID, &err), -EINVAL);
 		assert_int_equal(err.code, BRIG_E_BAD_VALUE);
 	}
 	const char *const ok[] = { NULL };
-	assert_int_equal(protect_scan(&f->p, f->fd, ok, "a/b", &err), -EINVAL);
+	assert_int_equal(protect_scan(&f->p, f->fd, NULL, ok, "a/b", &err), -EINVAL);
 }
 
 static void test_absent_moved(void **state)

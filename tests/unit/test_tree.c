@@ -218,7 +218,7 @@ static void test_put_back(void **state)
 	put(".git/hooks/a", "hook", 0755);
 	put(".git/config", "[core]\n", 0644);
 	put(".envrc", "good", 0640);
-	assert_int_equal(protect_scan(&p, top_fd, patterns, "TEST", &err), 0);
+	assert_int_equal(protect_scan(&p, top_fd, NULL, patterns, "TEST", &err), 0);
 	assert_int_equal(guard_take(&g, &p, top_fd, &err), 0);
 	/* nothing happened: nothing is touched */
 	assert_int_equal(guard_settle(g, top_fd, count, NULL), 0);
