@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file-descriptor mount interface (Linux 5.2 to 5.12) as thin wrappers of
- * our own, because not every C library that brig is built with has them.
+ * The file-descriptor mount interface (Linux 5.2 to 5.12, one call 6.15) as thin wrappers
+ * of our own, because not every C library that brig is built with has them.
  */
 #ifndef BASE_MOUNTAPI_H
 #define BASE_MOUNTAPI_H
@@ -37,6 +37,14 @@ struct mnt_attr {
 static inline int sys_open_tree(int dirfd, const char *path, unsigned flags)
 {
 	return (int)syscall(SYS_open_tree, dirfd, path, flags);
+}
+#ifndef SYS_open_tree_attr
+#define SYS_open_tree_attr 467
+#endif
+static inline int sys_open_tree_attr(int dirfd, const char *path, unsigned flags,
+				     const struct mnt_attr *attr, size_t size)
+{
+	return (int)syscall(SYS_open_tree_attr, dirfd, path, flags, attr, size);
 }
 static inline int sys_move_mount(int from, const char *from_path, int to,
 				 const char *to_path, unsigned flags)

@@ -106,35 +106,92 @@ int root_make_node(struct root *r, const struct plan_op *op)
 	return ret ? root_fail(r, BRIG_E_MOUNT_FAILED, ret, op->dst) : 0;
 }
 
-/*
- * The place to mount on, as a descriptor.  No symlink is followed anywhere on
- * the way: below the workspace the names are the agent's, and the process root
- * is still the host's, so a link could lead the mount to another place
- * (CVE-2021-30465, CVE-2025-52565).
- */
-int root_target(struct root *r, const struct plan_op *op)
+/* Where something is mounted: at a descriptor itself (the name is empty), or at a name in
+ * a directory. */
+struct spot {
+	int at;
+	const char *name;
+	bool opened; /* for this spot alone */
+};
+
+/* No symlink is followed anywhere on the way: below the workspace the names are the
+ * agent's, and the process root is still the host's, so a link could lead the mount to
+ * another place (CVE-2021-30465, CVE-2025-52565). */
+static long open_inside(const struct root *r, const char *path, uint64_t flags)
 {
-	const char *path = rel(op->dst);
-	const struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+	const struct open_how how = { .flags = O_PATH | O_CLOEXEC | flags,
 				      .resolve = RESOLVE_NO_SYMLINKS |
 						 RESOLVE_NO_MAGICLINKS |
 						 RESOLVE_BENEATH };
-	long made = 0;
 
-	/* Bare: what they answer decides whether something is covered, and the
-	 * job beside us has the same errno. */
-	if ((op->flags & OPF_MKPOINT) && (op->flags & OPF_DIR))
-		made = SYS3(SYS_mkdirat, r->rootfd, path, 0755);
-	else if (op->flags & OPF_MKPOINT)
-		made = SYS4(SYS_mknodat, r->rootfd, path, S_IFREG | 0444, 0);
-	if (made < 0 && made != -EEXIST)
-		return root_fail(r, BRIG_E_MOUNT_FAILED, (int)-made, op->dst);
-	long fd = SYS4(SYS_openat2, r->rootfd, path, &how, sizeof how);
-	if (fd >= 0)
-		return (int)fd;
-	if (fd == -ENOENT && (op->flags & OPF_OPTIONAL))
+	/* Bare: what it answers decides whether something is covered, and the job
+	 * beside us has the same errno. */
+	return SYS4(SYS_openat2, r->rootfd, path, &how, sizeof how);
+}
+
+/* The directory that a path is in; most paths are in the same one as the last. */
+static long parent_of(struct root *r, const char *path, size_t len)
+{
+	char name[256];
+
+	if (len == 0)
+		return r->rootfd;
+	if (len == r->dir_len && memcmp(path, r->dir_path, len) == 0)
+		return r->dirfd;
+	if (len >= sizeof name)
+		return -ENAMETOOLONG;
+	memcpy(name, path, len);
+	name[len] = '\0';
+	long fd = open_inside(r, name, O_DIRECTORY);
+	if (fd < 0)
+		return fd;
+	if (r->dir_len && !r->keep_open)
+		close(r->dirfd);
+	r->dirfd = (int)fd;
+	r->dir_path = path;
+	r->dir_len = len;
+	return fd;
+}
+
+/* A mount point in brig's own tmpfs.  What we have just made is no link, and there is
+ * nobody who could replace it.  1: it is there already. */
+static long make_point(struct root *r, const struct plan_op *op, struct spot *s)
+{
+	const char *path = rel(op->dst), *slash = strrchr(path, '/');
+	long dir = parent_of(r, path, slash ? (size_t)(slash - path) : 0);
+
+	if (dir < 0)
+		return dir;
+	*s = (struct spot){ .at = (int)dir, .name = slash ? slash + 1 : path };
+	long made = op->flags & OPF_DIR ? SYS3(SYS_mkdirat, dir, s->name, 0755) :
+					  SYS4(SYS_mknodat, dir, s->name, S_IFREG | 0444, 0);
+	return made == -EEXIST ? 1 : made;
+}
+
+static int find_spot(struct root *r, const struct plan_op *op, struct spot *s)
+{
+	long e = op->flags & OPF_MKPOINT ? make_point(r, op, s) : 1;
+
+	if (e > 0) {
+		e = open_inside(r, rel(op->dst), 0);
+		*s = (struct spot){ .at = (int)e, .name = "", .opened = true };
+	}
+	if (e >= 0)
+		return 0;
+	if (e == -ENOENT && (op->flags & OPF_OPTIONAL))
 		return -ENOENT;
-	return root_fail(r, BRIG_E_MOUNT_FAILED, (int)-fd, op->dst);
+	return root_fail(r, BRIG_E_MOUNT_FAILED, (int)-e, op->dst);
+}
+
+int root_target(struct root *r, const struct plan_op *op)
+{
+	struct spot s = { .at = -1 };
+	int e = find_spot(r, op, &s);
+
+	if (e < 0 || s.opened)
+		return e < 0 ? e : s.at;
+	long fd = open_inside(r, rel(op->dst), 0);
+	return fd < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, (int)-fd, op->dst) : (int)fd;
 }
 
 int root_check_identity(struct root *r, const struct plan_op *op, int fd)
@@ -173,24 +230,39 @@ static int set_attrs(int fd, uint64_t set, bool recursive)
 	return sys_mount_setattr(fd, "", flags, &a, sizeof a) < 0 ? -errno : 0;
 }
 
-/* Clones one source of the host as a detached tree with its final flags. */
+/* A detached clone with its final flags, which go as deep as the clone.  In one call
+ * where there is one (Linux 6.15); else, and to know why it failed, in two. */
+static int clone_with(struct root *r, int at, const char *path, unsigned flags, uint64_t set)
+{
+	const struct mnt_attr a = { .attr_set = set };
+
+	flags |= OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
+	int fd = r->two_calls ? -1 : sys_open_tree_attr(at, path, flags, &a, sizeof a);
+	if (fd >= 0)
+		return fd;
+	r->two_calls = true;
+	fd = sys_open_tree(at, path, flags);
+	if (fd < 0)
+		return -errno;
+	int e = set_attrs(fd, set, flags & AT_RECURSIVE);
+	if (e < 0)
+		close(fd);
+	return e < 0 ? e : fd;
+}
+
+/* One source of the host. */
 static int clone_source(struct root *r, size_t i)
 {
 	const struct plan_op *op = &r->plan->ops[i];
 
 	/* Recursive always: a clone that would uncover what is below a mount
 	 * is refused by the kernel in a user namespace. */
-	int fd = sys_open_tree(AT_FDCWD, op->src,
-			   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
-				   AT_SYMLINK_NOFOLLOW | AT_RECURSIVE);
+	int fd = clone_with(r, AT_FDCWD, op->src, AT_SYMLINK_NOFOLLOW | AT_RECURSIVE,
+			    attrs_of(op));
 	if (fd < 0)
-		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->src);
+		return root_fail(r, BRIG_E_MOUNT_FAILED, -fd, op->src);
 	r->slots[i] = fd;
-	int e = root_check_identity(r, op, fd);
-	if (e < 0)
-		return e;
-	e = set_attrs(fd, attrs_of(op), true);
-	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, op->src) : 0;
+	return root_check_identity(r, op, fd);
 }
 
 /* One option of a file system being made. */
@@ -302,29 +374,21 @@ static int tree_for(struct root *r, size_t i, int target)
 				return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
 			dir = S_ISDIR(st.st_mode);
 		}
-		fd = sys_open_tree(r->scratchfd, dir ? "empty" : "empty-file", clone);
-		attrs |= MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC;
+		fd = clone_with(r, r->scratchfd, dir ? "empty" : "empty-file", 0,
+				attrs | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
 		break;
 	case OP_RO:
-		attrs |= MOUNT_ATTR_RDONLY;
-		__attribute__((fallthrough));
 	case OP_PIN:
 		fd = root_check_identity(r, op, target);
 		if (fd < 0)
 			return fd;
-		fd = sys_open_tree(target, "", clone | AT_EMPTY_PATH | AT_RECURSIVE);
+		fd = clone_with(r, target, "", AT_EMPTY_PATH | AT_RECURSIVE,
+				attrs | (op->kind == OP_RO ? (uint64_t)MOUNT_ATTR_RDONLY : 0));
 		break;
 	default:
 		return root_fail(r, BRIG_E_INTERNAL, EINVAL, op->dst);
 	}
-	if (fd < 0)
-		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
-	int e = set_attrs(fd, attrs, op->kind == OP_RO);
-	if (e < 0) {
-		close(fd);
-		return root_fail(r, BRIG_E_MOUNT_FAILED, -e, op->dst);
-	}
-	return fd;
+	return fd < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -fd, op->dst) : fd;
 }
 
 static int do_op(struct root *r, size_t i)
@@ -333,19 +397,21 @@ static int do_op(struct root *r, size_t i)
 
 	if (op->kind == OP_DIR || op->kind == OP_SYMLINK || op->kind == OP_FILE)
 		return root_make_node(r, op);
-	int target = root_target(r, op);
-	if (target == -ENOENT && (op->flags & OPF_OPTIONAL))
+	struct spot spot = { .at = -1 };
+	int e = find_spot(r, op, &spot);
+	if (e == -ENOENT && (op->flags & OPF_OPTIONAL))
 		return 0;
-	if (target < 0)
-		return target;
-	int tree = tree_for(r, i, target);
+	if (e < 0)
+		return e;
+	int tree = tree_for(r, i, spot.opened ? spot.at : -1);
 	if (tree < 0)
 		return tree;
-	int e = attach(tree, target, "");
+	e = attach(tree, spot.at, spot.name);
 	/* Both close by themselves when init and the job execute; closing them
 	 * here costs more, so it is done only when they would be many. */
 	if (!r->keep_open) {
-		close(target);
+		if (spot.opened)
+			close(spot.at);
 		close(tree);
 	}
 	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, op->dst) : 0;

@@ -16,7 +16,11 @@ struct root {
 	int *slots;     /* one per op: a detached tree (new) or O_PATH (classic) */
 	int rootfd;     /* top of the new root */
 	int scratchfd;  /* top of the private tmpfs */
+	int dirfd;      /* where the last mount point was made, if dir_len is not 0 */
+	const char *dir_path;
+	size_t dir_len;
 	pid_t holder;   /* killed, to be reaped: it held an id map; 0 none */
+	bool two_calls; /* the one that clones a tree and sets its flags is missing */
 	bool keep_open; /* there is room to leave descriptors to the execve */
 	bool given;     /* the caller's trees come from host root, opened */
 	const char *what; /* on failure: the path or step */
@@ -66,6 +70,7 @@ int root_detach(struct root *r);
 /* Shared by the two executors. */
 int root_fail(struct root *r, enum brig_code code, int errnum, const char *what);
 int root_make_node(struct root *r, const struct plan_op *op);
+/* The place to mount on, made if need be, as a descriptor. */
 int root_target(struct root *r, const struct plan_op *op);
 int root_check_identity(struct root *r, const struct plan_op *op, int fd);
 int root_build_classic(struct root *r);

@@ -32,7 +32,7 @@ struct run {
 	int out_read, err_read; /* capture */
 	struct terminal term;
 
-	bool job_confined, job_ready, net_ready, judged, init_ready, released, status_known, init_gone;
+	bool beside, job_confined, job_ready, net_ready, judged, init_ready, released, status_known, init_gone;
 	int status;      /* wait status of the command */
 	uint64_t t_start, t_planned, t_release, t_end; /* nanoseconds, monotonic */
 	uint32_t refused[DENY_MAX_CALL];

@@ -341,7 +341,9 @@ int run_start(struct run *r, struct brig_error *err)
 		e = run_limits(r, err);
 	if (e == 0)
 		e = send_plan(r, err);
-	return e < 0 ? e : run_beside(r, err);
+	/* Root's builder was kept waiting for the groups; an ordinary user's has time, the
+	 * job has more to do. */
+	return e < 0 || l->spec->as_root ? e : run_beside(r, err);
 }
 
 int run_beside(struct run *r, struct brig_error *err)
@@ -354,5 +356,6 @@ int run_beside(struct run *r, struct brig_error *err)
 		return e;
 	r->res->evidence.nested = r->l.spec->nested;
 	evidence_read_own(&r->res->evidence);
+	r->beside = true;
 	return 0;
 }

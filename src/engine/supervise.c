@@ -114,6 +114,10 @@ static void read_confined(struct run *r)
 		fail(r, BRIG_E_SETUP_FAILED, -moved, "evidence", "the processors");
 		return;
 	}
+	if (!r->beside && run_beside(r, &err) < 0) {
+		refuse_evidence(r, &err);
+		return;
+	}
 	r->job_pidfd = sys_pidfd_open(r->job);
 	if (r->job_pidfd < 0) {
 		int e = errno;
