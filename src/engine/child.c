@@ -326,10 +326,21 @@ static void announce_tree(struct launch *l)
 	launch_set(&l->tree_done);
 }
 
+static void use_all_processors(const struct launch *l)
+{
+	int e = place_release(&l->place);
+
+	if (e < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, -e, "clone", "the processors");
+}
+
 static int early_main(void *arg)
 {
 	struct launch *l = arg;
+	int e = place_leave(&l->place, l->builder_cpu);
 
+	if (e < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, -e, "clone", "the processors");
 	/* needs capabilities, which we have, but no mapped id and no plan */
 	if (plan_own_net(l->spec))
 		netns_make(l);
@@ -380,10 +391,8 @@ int child_main(void *launch)
 	struct launch *l = launch;
 	bool own_net = plan_own_net(l->spec);
 	pid_t job = -1;
-	int e = place_release(&l->place);
 
-	if (e < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, -e, "clone", "the processors");
+	use_all_processors(l);
 	/* Our copies of the supervisor's ends: as long as one is open here, its
 	 * death would go unnoticed. */
 	close(l->death_write);
@@ -396,11 +405,16 @@ int child_main(void *launch)
 	/* From here on side by side: we build, it makes the network namespace and
 	 * takes away from itself what it can without the tree. */
 	grow_table(l);
+	l->builder_cpu = sched_getcpu();
 	if (own_net)
 		job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
+	/* While we sleep the kernel would move us over to the job, which keeps its
+	 * processor for as long as it takes to make a network namespace. */
+	place_hold(&l->place);
 	if (!l->spec->as_root)
 		map_own_ids(l);
 	take_plan(l); /* root has mapped the ids by then */
+	use_all_processors(l);
 	child_take_ids(l);
 	bool lock = l->plan->lock;
 	if (!own_net && !lock)

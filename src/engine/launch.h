@@ -42,6 +42,7 @@ struct launch {
 	const struct seccomp_prog *filter;
 	int landlock_abi;       /* 0: none to apply */
 	struct place place;     /* where the builder is born */
+	int builder_cpu;        /* and still was when it started the job */
 	mode_t umask;           /* the caller's, for the command */
 	uint64_t nproc;         /* RLIMIT_NPROC to set, 0 none */
 

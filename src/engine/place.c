@@ -3,34 +3,54 @@
 
 #include "base/raw.h"
 
-void place_hold(struct place *p)
+void place_find(struct place *p)
 {
-	cpu_set_t here;
-	int cpu = sched_getcpu();
-
-	p->held = false;
 	CPU_ZERO(&p->all);
 	/* a kernel with more processors than the set has room for refuses */
-	if (sched_getaffinity(0, sizeof p->all, &p->all) < 0 || CPU_COUNT(&p->all) != 2 ||
-	    cpu < 0 || !CPU_ISSET((size_t)cpu, &p->all))
-		return;
-	CPU_ZERO(&here);
-	CPU_SET((size_t)cpu, &here);
-	p->held = sched_setaffinity(0, sizeof here, &here) == 0;
+	p->two = sched_getaffinity(0, sizeof p->all, &p->all) == 0 && CPU_COUNT(&p->all) == 2;
+}
+
+/* Only a hint, if it fails: then the kernel decides, as it would have. */
+static int pin(size_t cpu)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	return sched_setaffinity(0, sizeof one, &one);
+}
+
+void place_hold(const struct place *p)
+{
+	int here = sched_getcpu();
+
+	if (p->two && here >= 0)
+		pin((size_t)here);
 }
 
 int place_release(const struct place *p)
 {
-	return p->held ? (int)SYS3(SYS_sched_setaffinity, 0, sizeof p->all, &p->all) : 0;
+	return p->two ? (int)SYS3(SYS_sched_setaffinity, 0, sizeof p->all, &p->all) : 0;
 }
 
 int place_move(const struct place *p, int cpu)
 {
-	cpu_set_t there;
-
-	if (!p->held || cpu < 0 || cpu >= CPU_SETSIZE || cpu == sched_getcpu())
+	if (!p->two || cpu < 0 || cpu >= CPU_SETSIZE || cpu == sched_getcpu() ||
+	    pin((size_t)cpu) < 0)
 		return 0;
-	CPU_ZERO(&there);
-	CPU_SET((size_t)cpu, &there);
-	return sched_setaffinity(0, sizeof there, &there) == 0 ? place_release(p) : 0;
+	return place_release(p);
+}
+
+/* The one of the two that it is not, or -1. */
+static int other(const struct place *p, int than)
+{
+	for (int cpu = 0; p->two && than >= 0 && cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET((size_t)cpu, &p->all) && cpu != than)
+			return cpu;
+	return -1;
+}
+
+int place_leave(const struct place *p, int cpu)
+{
+	return cpu == sched_getcpu() ? place_move(p, other(p, cpu)) : 0;
 }

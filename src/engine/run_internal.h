@@ -32,7 +32,7 @@ struct run {
 	int out_read, err_read; /* capture */
 	struct terminal term;
 
-	bool beside, job_confined, job_ready, net_ready, judged, init_ready, released, status_known, init_gone;
+	bool job_confined, job_ready, net_ready, judged, init_ready, released, status_known, init_gone;
 	int status;      /* wait status of the command */
 	uint64_t t_start, t_planned, t_release, t_end; /* nanoseconds, monotonic */
 	uint32_t refused[DENY_MAX_CALL];
@@ -48,9 +48,6 @@ int run_channels(struct run *r, struct brig_error *err);
 int run_custodian(struct run *r, struct brig_error *err);
 int run_limits(struct run *r, struct brig_error *err);
 int run_start(struct run *r, struct brig_error *err);
-/* What is left to do for the supervisor before a release, and need not be done at
- * once: while others work. */
-int run_beside(struct run *r, struct brig_error *err);
 
 /* run.c: judges what the command left in the workspace; once, when everything
  * inside has ended. */

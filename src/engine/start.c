@@ -170,9 +170,9 @@ static int start_builder(struct run *r, struct brig_error *err)
 	if (launch_copy(&r->child, l) < 0 ||
 	    (r->planned && launch_give_plan(&r->child, l) < 0))
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the launch");
-	place_hold(&r->child.place);
+	place_hold(&l->place);
 	pid_t pid = spawn(&args, &l->rooms, ROOM_BUILDER, child_main, &r->child);
-	int e = place_release(&r->child.place);
+	int e = place_release(&l->place);
 	if (pid == -EMFILE || pid == -ENFILE) /* the pidfd's */
 		return err_set(err, BRIG_E_NO_MEMORY, -pid, "clone", "descriptors");
 	if (pid < 0)
@@ -324,11 +324,26 @@ static int start_and_plan(struct run *r, struct brig_error *err)
 	return e < 0 ? e : start_builder(r, err);
 }
 
+/* What is left to do for the supervisor before a release. */
+static int beside(struct run *r, struct brig_error *err)
+{
+	/* Until here nothing exists that would outlive us: the child does not.  With
+	 * a command there may be. */
+	int e = run_custodian(r, err);
+
+	if (e < 0)
+		return e;
+	r->res->evidence.nested = r->l.spec->nested;
+	evidence_read_own(&r->res->evidence);
+	return 0;
+}
+
 int run_start(struct run *r, struct brig_error *err)
 {
 	struct launch *l = &r->l;
-	int e = start_and_plan(r, err);
 
+	place_find(&l->place);
+	int e = start_and_plan(r, err);
 	if (e == 0 && l->spec->as_root)
 		e = map_ids(r, err);
 	if (e == 0)
@@ -339,23 +354,9 @@ int run_start(struct run *r, struct brig_error *err)
 		e = run_custodian(r, err);
 	if (e == 0 && r->late_limits)
 		e = run_limits(r, err);
+	/* The job has more to do than the builder has, who waits for this.  After the
+	 * message the builder would go first, and keep us from the job's evidence. */
 	if (e == 0)
-		e = send_plan(r, err);
-	/* Root's builder was kept waiting for the groups; an ordinary user's has time, the
-	 * job has more to do. */
-	return e < 0 || l->spec->as_root ? e : run_beside(r, err);
-}
-
-int run_beside(struct run *r, struct brig_error *err)
-{
-	/* Until here nothing exists that would outlive us: the child does not.  With
-	 * a command there may be. */
-	int e = run_custodian(r, err);
-
-	if (e < 0)
-		return e;
-	r->res->evidence.nested = r->l.spec->nested;
-	evidence_read_own(&r->res->evidence);
-	r->beside = true;
-	return 0;
+		e = beside(r, err);
+	return e < 0 ? e : send_plan(r, err);
 }

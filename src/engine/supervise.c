@@ -109,13 +109,12 @@ static void read_confined(struct run *r)
 	struct evidence *ev = &r->res->evidence;
 	struct brig_error err = { 0 };
 
-	int moved = place_move(&r->child.place, r->job_cpu);
+	/* Where the job was, unless the builder, which is where we are, has become init
+	 * and said so. */
+	struct pollfd init = { .fd = r->l.status_read, .events = POLLIN };
+	int moved = poll(&init, 1, 0) > 0 ? 0 : place_move(&r->l.place, r->job_cpu);
 	if (moved < 0) {
 		fail(r, BRIG_E_SETUP_FAILED, -moved, "evidence", "the processors");
-		return;
-	}
-	if (!r->beside && run_beside(r, &err) < 0) {
-		refuse_evidence(r, &err);
 		return;
 	}
 	r->job_pidfd = sys_pidfd_open(r->job);
