@@ -90,6 +90,17 @@ def test_absent_directory_is_moved_aside(who, path):
     assert not (who.ws / path).exists() and len(os.listdir(who.ws)) == 1
 
 
+def test_last_act_of_a_process_that_is_left_behind(who):
+    """The workspace is looked at when nobody can write there any more, and not before."""
+    for i in range(30):
+        r = who.sh("for n in 1 2 3 4; do (while :; do echo evil > .envrc; mkdir -p .vscode; done) & done; "
+                   "sleep 0.00%d; exit 0" % (i % 10))
+        assert r.code == 0, r
+        assert not (who.ws / ".envrc").exists() and not (who.ws / ".vscode").exists(), (i, r.json["denied"])
+        for name in os.listdir(who.ws):
+            subprocess.run(["rm", "-rf", str(who.ws / name)], check=True)
+
+
 def test_no_placeholder_is_left(who):
     r = who.sh("ls -A; echo x > plain")
     assert r.json["stdout"] == "" and r.json["denied"] == []

@@ -101,6 +101,41 @@ def test_overlapping_binds(who):
         (b / "new").unlink()
 
 
+def test_working_directory_that_was_renamed(who):
+    """Its name is the one it has, not the one it was entered by."""
+    who.mkdir(who.base / "before")
+    who.write(who.base / "before/f", "here\n")
+    p = who.popen(["/bin/sh", "-c", 'cd "$1/before" && mv "$1/before" "$1/after" && mkdir "$1/before" && '
+                   'exec "$2" run -- /bin/sh -c "pwd; cat f"', "sh", str(who.base), BRIG],
+                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = p.communicate(timeout=30)
+    assert out == "%s/after\nhere\n" % who.base, (out, err)
+
+
+def test_workspace_below_a_link(who):
+    """The link is resolved once, before anything is decided."""
+    real = who.mkdir(who.base / "real")
+    who.mkdir(real / "ws")
+    link = who.symlink(who.base / "alias", real)
+    r = who.brig("run", "--workspace", link / "ws", "--", "/bin/pwd")
+    assert r.code == 0 and r.out == "%s/ws\n" % real, r
+
+
+@pytest.mark.parametrize("mask", ["one", "all"])
+def test_processors_are_the_callers(who, mask):
+    """brig moves its own processes about; the command may use what its caller may."""
+    allowed = sorted(os.sched_getaffinity(0))
+    use = allowed[:1] if mask == "one" else allowed
+    show = "grep Cpus_allowed_list /proc/self/status; (grep Cpus_allowed_list /proc/self/status)"
+    list_ = ",".join(map(str, use))
+    p = who.popen(["taskset", "-c", list_, BRIG, "run", "--workspace", str(who.ws), "--", "/bin/sh", "-c", show],
+                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = p.communicate(timeout=30)
+    want = subprocess.run(["taskset", "-c", list_, "grep", "Cpus_allowed_list", "/proc/self/status"],
+                          capture_output=True, text=True, check=True).stdout
+    assert out == want * 2, (out, err)
+
+
 def test_read_only_part_of_the_workspace(who):
     who.write(who.ws / "vendor/lib", "x")
     r = who.sh("echo y > vendor/lib; rm -rf vendor; mv vendor v2; echo z > free; cat vendor/lib",
