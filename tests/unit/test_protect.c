@@ -927,6 +927,20 @@ static void test_locked_directories(void **state)
 	assert_null(entry(f, ".git/config"));
 }
 
+/* The caller may know where it is; else /proc is asked. */
+static void test_root(void **state)
+{
+	static const char *const none[] = { NULL };
+	struct fixture *f = *state;
+	struct brig_error err = { 0 };
+
+	assert_int_equal(protect_scan(&f->p, f->fd, "/where/it/is", none, ID, &err), 0);
+	assert_string_equal(f->p.root, "/where/it/is");
+	protect_free(&f->p);
+	assert_int_equal(protect_scan(&f->p, f->fd, NULL, none, ID, &err), 0);
+	assert_string_equal(f->p.root, f->ws);
+}
+
 static int run_all(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -966,20 +980,6 @@ static int run_all(void)
 		cmocka_unit_test(test_resolve),
 	};
 	return cmocka_run_group_tests_name("protect", tests, NULL, NULL);
-}
-
-/* The caller may know where it is; else /proc is asked. */
-static void test_root(void **state)
-{
-	static const char *const none[] = { NULL };
-	struct fixture *f = *state;
-	struct brig_error err = { 0 };
-
-	assert_int_equal(protect_scan(&f->p, f->fd, "/where/it/is", none, ID, &err), 0);
-	assert_string_equal(f->p.root, "/where/it/is");
-	protect_free(&f->p);
-	assert_int_equal(protect_scan(&f->p, f->fd, NULL, none, ID, &err), 0);
-	assert_string_equal(f->p.root, f->ws);
 }
 
 int main(void)
