@@ -40,7 +40,6 @@ HARMLESS = {
     ("job", "rt_sigprocmask"): "a signal the caller blocked stays blocked",
     ("job", "umask"): "cannot fail in a kernel",
     ("supervisor", "close"): CLOEXEC,
-    ("supervisor", "fcntl"): "the C library's second F_SETFD after O_CLOEXEC",
     ("supervisor", "pidfd_open"): "the namespaces are read from /proc instead; the one for signals is needed",
     ("supervisor", "prctl"): "whether a filter is around us is read from /proc instead",
     ("supervisor", "writev"): "standard error; what was to be said is lost",

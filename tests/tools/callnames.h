@@ -19,6 +19,9 @@
 #ifndef SYS_listmount
 #define SYS_listmount 458
 #endif
+#ifndef SYS_open_tree_attr
+#define SYS_open_tree_attr 467
+#endif
 
 struct callname {
 	const char *name;
@@ -44,7 +47,8 @@ static const struct callname callnames[] = {
 	C(landlock_restrict_self), C(linkat), C(listen), C(listmount), C(lseek),
 	C(madvise), C(membarrier), C(memfd_create), C(mkdirat), C(mknodat),
 	C(mmap), C(mount), C(mount_setattr), C(move_mount), C(mprotect),
-	C(mremap), C(munmap), C(nanosleep), C(open_tree), C(openat), C(openat2),
+	C(mremap), C(munmap), C(nanosleep), C(open_tree), C(open_tree_attr),
+	C(openat), C(openat2),
 	C(pidfd_getfd), C(pidfd_open), C(pidfd_send_signal), C(pipe2),
 	C(pivot_root), C(ppoll), C(prctl), C(pread64), C(prlimit64),
 	C(process_vm_readv), C(ptrace), C(pwrite64), C(read), C(readlinkat),
