@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CALL_NAME = 32 }; /* longer than any */
+
+/* The name itself, not a pointer to it: five hundred pointers would be adjusted, and two
+ * pages of them written, at every start of brig, which looks none of them up. */
 struct call {
-	const char *name;
+	char name[CALL_NAME];
 	short nr[SECCOMP_ARCH_COUNT];
 };
 
@@ -21,7 +25,8 @@ static const struct call calls[] = {
 /* Spelt out here so that a table line above SECCOMP_NR_MAX, which would
  * overrun the arrays indexed by number, does not compile. */
 #define CALL(name, x86_64, aarch64)                                            \
-	_Static_assert((x86_64) < SECCOMP_NR_MAX && (aarch64) < SECCOMP_NR_MAX, \
+	_Static_assert((x86_64) < SECCOMP_NR_MAX && (aarch64) < SECCOMP_NR_MAX && \
+			       sizeof #name <= CALL_NAME,                         \
 		       #name);
 #include "engine/seccomp_table.inc"
 #undef CALL

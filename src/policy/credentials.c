@@ -20,8 +20,10 @@
  * location lies below another.
  */
 static const struct {
-	const char *path; /* relative to HOME; a file or a directory */
-	const char *why;
+	/* Relative to HOME; a file or a directory.  Texts, not pointers, which would all
+	 * be adjusted at every start. */
+	char path[40];
+	char why[48];
 } locations[] = {
 	/* logging in elsewhere */
 	{ ".ssh", "private keys" },

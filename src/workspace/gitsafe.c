@@ -29,9 +29,9 @@
  */
 enum value_rule { ANY, URL };
 static const struct {
-	const char *section;
+	char section[12]; /* no pointer: nothing to adjust when brig starts */
 	bool sub; /* [section "anything"] rather than [section] */
-	const char *key;
+	char key[28];
 	enum value_rule rule;
 } allowed[] = {
 	{ "core", false, "repositoryformatversion", ANY },
