@@ -368,7 +368,7 @@ static int start(struct tree *t, struct brig_error *err)
 	return 0;
 }
 
-void tree_sweep_names(struct tree *t, struct brig_result *res)
+static void sweep_paths(struct tree *t, struct brig_result *res)
 {
 	const struct tree_job *job = t->job;
 
@@ -386,7 +386,7 @@ void tree_settle(struct tree *t, struct brig_result *res)
 			job->leave(job->arg);
 		return;
 	}
-	tree_sweep_names(t, res);
+	sweep_paths(t, res);
 	if (job->settle)
 		job->settle(job->arg, res);
 }

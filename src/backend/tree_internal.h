@@ -103,8 +103,6 @@ int tree_child_main(void *arg);
 void tree_close_ends(struct tree_ends *e);
 /* What the groups counted: once. */
 void tree_account(struct tree *t);
-/* The part of settling that looks for new names: once. */
-void tree_sweep_names(struct tree *t, struct brig_result *res);
 /* Has the keeper end everything. */
 void tree_end(struct tree *t);
 /* What is done when every process is gone. */

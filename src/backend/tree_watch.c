@@ -275,14 +275,17 @@ static void on_note(struct tree *t)
  * Nobody is under the filter any more: every process of the tree, which all inherit it,
  * is on its way out, makes no more names and asks for no more memory.  While the kernel
  * takes the last of them apart, what depends on that alone.  Not what depends on the
- * content of files: a write may still be under way, and is over when the process is.
+ * content of files: see protect_untouched().
  */
 static void on_unfiltered(struct tree *t)
 {
+	const struct tree_job *job = t->job;
+
 	fd_close(&t->listener);
-	if (!t->released || t->job->gate)
+	if (!t->released || job->gate)
 		return; /* a gate's init is not under it */
-	tree_sweep_names(t, t->res);
+	if (job->protect && protect_untouched(job->protect, job->spec->workspace.fd))
+		t->swept = true;
 	if (t->job->leave)
 		t->job->leave(t->job->arg);
 	tree_account(t);

@@ -21,8 +21,10 @@ static int count(const cpu_set_t *s)
 void place_find(struct place *p)
 {
 	CPU_ZERO(&p->all);
-	/* a kernel with more processors than the set has room for refuses */
-	p->two = sched_getaffinity(0, sizeof p->all, &p->all) == 0 && count(&p->all) == 2;
+	/* A kernel with more processors than the set has room for refuses.  And so may a
+	 * filter around us: who cannot give back does not take. */
+	p->two = sched_getaffinity(0, sizeof p->all, &p->all) == 0 && count(&p->all) == 2 &&
+		 sched_setaffinity(0, sizeof p->all, &p->all) == 0;
 }
 
 /* Only a hint, if it fails: then the kernel decides, as it would have. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -132,7 +133,7 @@ static long open_inside(const struct root *r, const char *path, uint64_t flags)
 /* The directory that a path is in; most paths are in the same one as the last. */
 static long parent_of(struct root *r, const char *path, size_t len)
 {
-	char name[256];
+	big_buffer char name[PATH_MAX];
 
 	if (len == 0)
 		return r->rootfd;
@@ -151,6 +152,19 @@ static long parent_of(struct root *r, const char *path, size_t len)
 	r->dir_path = path;
 	r->dir_len = len;
 	return fd;
+}
+
+/* Something was mounted there: a directory that was opened before is below it now. */
+static void forget_below(struct root *r, const char *path)
+{
+	size_t n = strlen(path);
+
+	if (r->dir_len >= n && memcmp(r->dir_path, path, n) == 0 &&
+	    (r->dir_len == n || r->dir_path[n] == '/')) {
+		if (!r->keep_open)
+			close(r->dirfd);
+		r->dir_len = 0;
+	}
 }
 
 /* A mount point in brig's own tmpfs.  What we have just made is no link, and there is
@@ -407,6 +421,7 @@ static int do_op(struct root *r, size_t i)
 	if (tree < 0)
 		return tree;
 	e = attach(tree, spot.at, spot.name);
+	forget_below(r, rel(op->dst));
 	/* Both close by themselves when init and the job execute; closing them
 	 * here costs more, so it is done only when they would be many. */
 	if (!r->keep_open) {

@@ -19,7 +19,7 @@ struct root {
 	int dirfd;      /* where the last mount point was made, if dir_len is not 0 */
 	const char *dir_path;
 	size_t dir_len;
-	pid_t holder;   /* killed, to be reaped: it held an id map; 0 none */
+	pid_t holder;   /* ended, to be reaped: it held an id map; 0 none */
 	bool two_calls; /* the one that clones a tree and sets its flags is missing */
 	bool keep_open; /* there is room to leave descriptors to the execve */
 	bool given;     /* the caller's trees come from host root, opened */

@@ -51,6 +51,7 @@ static int write_map(pid_t pid, const char *file, unsigned disk, unsigned host, 
 		snprintf(lines + n, sizeof lines - n, "%u %u 1\n", host, disk);
 	return fd_write_at(AT_FDCWD, path, lines);
 }
+
 /* It ends without a signal, so that a caller's disposition for SIGCHLD does not make it
  * vanish before it was looked at. */
 static void reap(pid_t pid)

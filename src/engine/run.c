@@ -146,10 +146,10 @@ void run_settle(struct run *r)
 	if (r->settled)
 		return;
 	r->settled = true;
-	/* No process inside but init will do anything any more: what they left can
-	 * be judged now. */
+	/* Every process inside but init is reaped, or there is nothing to judge. */
 	if (r->released) {
-		watch_sweep(&r->plan.protect, r->l.spec->workspace.fd, res);
+		if (!r->untouched)
+			watch_sweep(&r->plan.protect, r->l.spec->workspace.fd, res);
 		watch_account(&r->cg, res);
 		notify_report(r->refused, res);
 	}

@@ -36,6 +36,7 @@ struct run {
 	int status;      /* wait status of the command */
 	uint64_t t_start, t_planned, t_release, t_end; /* nanoseconds, monotonic */
 	uint32_t refused[DENY_MAX_CALL];
+	bool untouched;  /* nothing is at any protected path, nor will be */
 	bool settled;    /* run_settle() was here */
 	bool ending;     /* init was asked to end everything */
 	uint64_t t_ending;

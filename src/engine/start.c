@@ -342,7 +342,10 @@ int run_start(struct run *r, struct brig_error *err)
 {
 	struct launch *l = &r->l;
 
-	place_find(&l->place);
+	/* Not in a program that brig is a library of: it is about its thread, and the
+	 * kernel would remember these two as its choice. */
+	if (SPAWN_OWN_ERRNO)
+		place_find(&l->place);
 	int e = start_and_plan(r, err);
 	if (e == 0 && l->spec->as_root)
 		e = map_ids(r, err);

@@ -320,16 +320,20 @@ static void judge_and_release(struct run *r)
 
 /*
  * Nobody is under the filter any more: every process inside but init, which has one of
- * its own, is past its last system call, and what is left of it is the kernel's.  While
- * init reaps the last one and ends itself, we judge what they left.  A caller's profile
- * may allow calls that go on after their process (asynchronous writes): then init's word
- * is waited for.
+ * its own, is past its last system call, and makes no more names.  Where there is none at
+ * a protected path, that is final, and the rest can be done while init reaps the last one
+ * and ends itself.  Where there is one, its content counts, and that may still change:
+ * then init's word is waited for, which comes when all are reaped.  And under a caller's
+ * profile, which may allow calls that go on after their process.
  */
 static void on_unfiltered(struct run *r)
 {
 	fd_close(&r->listener);
-	if (r->released && !r->l.spec->seccomp)
-		run_settle(r);
+	if (!r->released || r->l.spec->seccomp || r->settled ||
+	    !protect_untouched(&r->plan.protect, r->l.spec->workspace.fd))
+		return;
+	r->untouched = true;
+	run_settle(r);
 }
 
 static void on_signal(struct run *r)

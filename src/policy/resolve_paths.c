@@ -20,7 +20,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "base/sys.h"
 #include "policy/resolve.h"
 #include "policy/resolve_internal.h"
 #include "workspace/protect.h"

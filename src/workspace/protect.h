@@ -85,6 +85,15 @@ int protect_scan(struct protect *p, int wsfd, const char *root,
 		 const char *const *patterns, const char *id, struct brig_error *err);
 
 /*
+ * True when none of the paths was there before, and none is now, not even a directory on
+ * the way to one.  That is all there is to know, as soon as nobody can make names any
+ * more.  Else contents have to be judged, by the sweep, and contents can change longer:
+ * even as a process is taken apart the kernel writes to its memory, at addresses that it
+ * chose (set_tid_address, robust lists), and that memory may be a file's.
+ */
+bool protect_untouched(const struct protect *p, int wsfd);
+
+/*
  * After every process of the sandbox is gone: whatever appeared at a path
  * that was absent, or replaced one that was there, is renamed aside; a
  * changed symlink is put back.  Calls back once per path; moved_to is NULL

@@ -431,9 +431,8 @@ static void sweep_present(struct sweep *s, const struct protect_entry *e)
 	}
 }
 
-/* The usual end: of all that was not there, nothing is, not even a directory on
- * the way to it.  Anything else is looked at in full. */
-static bool all_absent(const struct protect *p, int wsfd)
+/* The usual end.  Anything else is looked at in full. */
+bool protect_untouched(const struct protect *p, int wsfd)
 {
 	bool git = !p->git_links; /* its absence is known, or of no interest */
 	char name[NAME_MAX + 1] = "";
@@ -491,5 +490,5 @@ __attribute__((noinline)) static int sweep_all(const struct protect *p, int wsfd
 int protect_sweep(const struct protect *p, int wsfd, protect_report *report,
 		  void *arg)
 {
-	return all_absent(p, wsfd) ? 0 : sweep_all(p, wsfd, report, arg);
+	return protect_untouched(p, wsfd) ? 0 : sweep_all(p, wsfd, report, arg);
 }

@@ -157,6 +157,13 @@ def test_network_and_processes(under):
     assert under.sh(show).json["stdout"] == under.plain(show).json["stdout"]
 
 
+@pytest.mark.parametrize("error", ["EPERM", "ENOSYS"])
+def test_where_processors_cannot_be_chosen(who, deny, account, error):
+    """Some services may not: it is only a matter of speed."""
+    r = Under(who, [str(deny), "sched_setaffinity=" + error, "--"], account).sh("echo ran")
+    assert r.code == 0 and r.json["stdout"] == "ran\n", r
+
+
 def test_a_filter_that_does_not_know_a_newer_call(who, deny, account):
     """Many answer EPERM then, which is no word of the kernel's."""
     under = Under(who, [str(deny), "open_tree_attr=EPERM", "--"], account)

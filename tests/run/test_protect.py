@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protected paths of the workspace, and real git inside."""
 import os
+import shutil
 import subprocess
 
 import pytest
 
-from conftest import need
+from conftest import PROBE, need
 
 GIT_ENV = ["--env", "GIT_AUTHOR_NAME=a", "--env", "GIT_AUTHOR_EMAIL=a@example.org", "--env", "GIT_COMMITTER_NAME=a",
            "--env", "GIT_COMMITTER_EMAIL=a@example.org"]
@@ -97,6 +98,26 @@ def test_last_act_of_a_process_that_is_left_behind(who):
                    "sleep 0.00%d; exit 0" % (i % 10))
         assert r.code == 0, r
         assert not (who.ws / ".envrc").exists() and not (who.ws / ".vscode").exists(), (i, r.json["denied"])
+        for name in os.listdir(who.ws):
+            subprocess.run(["rm", "-rf", str(who.ws / name)], check=True)
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock", "bwrap"])
+def test_a_write_after_the_last_call(who, backend):
+    """The kernel writes for a process that is being taken apart, and what it writes counts."""
+    if who.is_root and backend != "native":
+        pytest.skip("these backends refuse what belongs to root")
+    tool = os.path.join(os.path.dirname(PROBE), "latewrite")
+    for _ in range(4):
+        shutil.copy(tool, who.ws / "latewrite")
+        os.chown(who.ws / "latewrite", who.uid, who.gid)
+        r = who.brig("run", "--json", "--backend", backend, "--workspace", who.ws, "--", "./latewrite", timeout=60)
+        assert r.code == 0, r
+        assert ".git/config" in denied_paths(r.json), r.json["denied"]
+        assert not (who.ws / ".git/config").exists()
+        subprocess.run(["git", "-c", "safe.directory=*", "-C", str(who.ws), "status"], stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, check=False)
+        assert not (who.ws / "pwned").exists()
         for name in os.listdir(who.ws):
             subprocess.run(["rm", "-rf", str(who.ws / name)], check=True)
 

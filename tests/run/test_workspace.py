@@ -112,6 +112,15 @@ def test_working_directory_that_was_renamed(who):
     assert out == "%s/after\nhere\n" % who.base, (out, err)
 
 
+def test_deep_workspace(who):
+    deep = who.base
+    for _ in range(4):
+        deep = deep / ("d" * 100)
+    who.mkdir(deep)
+    r = who.brig("run", "--workspace", deep, "--", "/bin/sh", "-c", "pwd; echo x > f")
+    assert r.code == 0 and r.out == "%s\n" % deep and (deep / "f").exists(), r
+
+
 def test_workspace_below_a_link(who):
     """The link is resolved once, before anything is decided."""
     real = who.mkdir(who.base / "real")
