@@ -236,32 +236,38 @@ static uint64_t attrs_of(const struct plan_op *op)
 	return a;
 }
 
-static int set_attrs(int fd, uint64_t set, bool recursive)
+static int set_attrs(int fd, uint64_t set)
 {
 	struct mnt_attr a = { .attr_set = set };
-	unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0);
 
-	return sys_mount_setattr(fd, "", flags, &a, sizeof a) < 0 ? -errno : 0;
+	return sys_mount_setattr(fd, "", AT_EMPTY_PATH, &a, sizeof a) < 0 ? -errno : 0;
 }
 
-/* A detached clone with its final flags, which go as deep as the clone.  In one call
- * where there is one (Linux 6.15); else, and to know why it failed, in two. */
+int root_clone(bool *two_calls, int at, const char *path, unsigned flags,
+	       const struct mnt_attr *a)
+{
+	flags |= OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
+	int fd = *two_calls ? -1 : sys_open_tree_attr(at, path, flags, a, sizeof *a);
+	/* 0 would be a filter's word: standard input is there */
+	if (fd > 0)
+		return fd;
+	*two_calls = true;
+	fd = sys_open_tree(at, path, flags);
+	if (fd < 0)
+		return -errno;
+	unsigned deep = AT_EMPTY_PATH | (flags & AT_RECURSIVE);
+	if (sys_mount_setattr(fd, "", deep, a, sizeof *a) == 0)
+		return fd;
+	int e = errno;
+	close(fd);
+	return -e;
+}
+
 static int clone_with(struct root *r, int at, const char *path, unsigned flags, uint64_t set)
 {
 	const struct mnt_attr a = { .attr_set = set };
 
-	flags |= OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
-	int fd = r->two_calls ? -1 : sys_open_tree_attr(at, path, flags, &a, sizeof a);
-	if (fd >= 0)
-		return fd;
-	r->two_calls = true;
-	fd = sys_open_tree(at, path, flags);
-	if (fd < 0)
-		return -errno;
-	int e = set_attrs(fd, set, flags & AT_RECURSIVE);
-	if (e < 0)
-		close(fd);
-	return e < 0 ? e : fd;
+	return root_clone(&r->two_calls, at, path, flags, &a);
 }
 
 /* One source of the host. */
@@ -451,8 +457,7 @@ int root_build(struct root *r)
 		e = do_op(r, i);
 	if (e < 0)
 		return e;
-	e = set_attrs(r->rootfd,
-		      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, false);
+	e = set_attrs(r->rootfd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, "/ read-only") : 0;
 }
 

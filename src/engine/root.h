@@ -67,6 +67,13 @@ int root_pivot(struct root *r);
 /* Inside, in the process that pivoted: detaches the old root.  -errno. */
 int root_detach(struct root *r);
 
+/* A detached clone with its final flags, which go as deep as the clone.  In one call
+ * where there is one (Linux 6.15); else, and to know why it failed, in two, from then on.
+ * A descriptor or -errno. */
+struct mnt_attr;
+int root_clone(bool *two_calls, int at, const char *path, unsigned flags,
+	       const struct mnt_attr *a);
+
 /* Shared by the two executors. */
 int root_fail(struct root *r, enum brig_code code, int errnum, const char *what);
 int root_make_node(struct root *r, const struct plan_op *op);

@@ -90,13 +90,8 @@ static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool 
 }
 
 /* A detached tree of a caller's source; with a user namespace, id-mapped. */
-static int caller_tree(const struct spec_bind *b, int userns)
+static int caller_tree(bool *two_calls, const struct spec_bind *b, int userns)
 {
-	cleanup_close int fd = sys_open_tree(AT_FDCWD, b->src,
-					     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
-						     AT_SYMLINK_NOFOLLOW | AT_RECURSIVE);
-	if (fd < 0)
-		return -errno;
 	struct mnt_attr a = {
 		.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
 			    (b->writable ? 0 : MOUNT_ATTR_RDONLY),
@@ -106,8 +101,10 @@ static int caller_tree(const struct spec_bind *b, int userns)
 		a.attr_set |= MOUNT_ATTR_IDMAP;
 		a.userns_fd = (unsigned)userns;
 	}
-	if (sys_mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof a) < 0)
-		return -errno;
+	cleanup_close int fd = root_clone(two_calls, AT_FDCWD, b->src,
+					  AT_SYMLINK_NOFOLLOW | AT_RECURSIVE, &a);
+	if (fd < 0)
+		return fd;
 	/* A filter around us may have answered in the kernel's place.  Then the
 	 * tree would still share its mounts with the host's, and what is mounted
 	 * on it later would appear there.  The flags came with the same call. */
@@ -138,7 +135,8 @@ int root_idmap_tree(const struct spec_bind *b, uid_t to_uid, gid_t to_gid, bool 
 		map_namespace(b->owner_uid, b->owner_gid, to_uid, to_gid, swap, NULL);
 	if (userns < 0)
 		return diagnose_userns(-userns, err);
-	int tree = caller_tree(b, userns);
+	bool two_calls = false;
+	int tree = caller_tree(&two_calls, b, userns);
 	return tree < 0 ? refuse(b, -tree, err) : tree;
 }
 
@@ -146,7 +144,8 @@ bool root_idmap_works(const char *path, int *why)
 {
 	const struct spec_bind b = { .src = (char *)path, .writable = true };
 	cleanup_close int userns = map_namespace(0, 0, 65534, 65534, false, NULL);
-	cleanup_close int tree = userns < 0 ? userns : caller_tree(&b, userns);
+	bool two_calls = false;
+	cleanup_close int tree = userns < 0 ? userns : caller_tree(&two_calls, &b, userns);
 
 	*why = tree < 0 ? tree : 0;
 	return tree >= 0;
@@ -172,13 +171,13 @@ static int prepare_one(struct root *r, size_t i, struct map *m,
 			return diagnose_userns(-ns, err);
 		m->userns = ns;
 	}
-	int tree = caller_tree(b, m->userns);
+	int tree = caller_tree(&r->two_calls, b, m->userns);
 	if (tree < 0 && m->userns >= 0) {
 		if (b->writable || b == &s->workspace)
 			return refuse(b, -tree, err);
 		/* A read-only tree on a file system without id maps is shown as
 		 * it is: the command then reads what everybody may read. */
-		tree = caller_tree(b, -1);
+		tree = caller_tree(&r->two_calls, b, -1);
 	}
 	if (tree < 0) {
 		err_set(err, BRIG_E_MOUNT_FAILED, -tree, "mount", "%.200s", b->src);

@@ -79,6 +79,7 @@ HARMLESS = {
     ("netmaker", "sched_setaffinity"): "the same",
     ("job", "sched_setaffinity"): "the same",
     ("builder", "open_tree_attr"): "done in two calls",
+    ("supervisor", "open_tree_attr"): "the same",
     ("supervisor", "sched_yield"): "only a matter of speed",
     ("supervisor", "statfs"): "the hierarchy is found in mountinfo",
     ("supervisor", "statmount"): "the hierarchy is found in mountinfo",

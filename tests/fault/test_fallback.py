@@ -270,7 +270,7 @@ def test_refused(who, deny, call, codes, error):
 @pytest.mark.parametrize("call", ["capset", "prctl", "landlock_restrict_self", "seccomp", "setresuid", "setresgid",
                                   "setgroups", "unshare", "sethostname", "pivot_root", "umount2", "move_mount", "fchdir", "chdir", "close_range", "fsconfig", "landlock_add_rule",
                                   "setsid",
-                                  "mount_setattr", "mkdirat", "mknodat", "keyctl", "prlimit64", "ioctl", "dup2", "symlinkat", "mount"])
+                                  "mount_setattr", "open_tree_attr", "open_tree", "mkdirat", "mknodat", "keyctl", "prlimit64", "ioctl", "dup2", "symlinkat", "mount"])
 def test_a_lie_is_not_evidence(who, deny, call):
     """Whatever is claimed: the run is contained, or refused."""
     fd = os.open("/etc/passwd", os.O_RDONLY)
@@ -286,11 +286,14 @@ def test_a_lie_is_not_evidence(who, deny, call):
         assert out.code == 125 or not out.json["ran"], out
 
 
-def test_mount_flags_are_read_back(who, deny):
+@pytest.mark.parametrize("one_call", [True, False])
+def test_mount_flags_are_read_back(who, deny, one_call):
     """A mount_setattr that was never made leaves trees writable: seen, and refused."""
     scene = Scene(who, "scene")
-    out = run_scene(scene, [deny, "mount_setattr=0", "--"])
+    older = [] if one_call else [deny, "open_tree_attr=ENOSYS", "--"]
+    out = run_scene(scene, [*older, deny, "mount_setattr=0", "--"])
     assert not out.ran and out.code == 125, out
     # root finds out earlier: the trees it hands in show that they were not changed
-    assert out.json["error"]["code"] == ("MOUNT_FAILED" if who.is_root else "REQUIRE_UNMET"), out
-    assert who.is_root or "read-only" in out.json["error"]["message"], out
+    early = who.is_root and not one_call
+    assert out.json["error"]["code"] == ("MOUNT_FAILED" if early else "REQUIRE_UNMET"), out
+    assert early or "read-only" in out.json["error"]["message"], out
