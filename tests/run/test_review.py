@@ -202,12 +202,12 @@ def test_the_id_owner_cannot_reach_roots_supervisor(who, case):
         pytest.skip("an ordinary user's supervisor is the user's own")
     version_1 = not os.path.exists("/sys/fs/cgroup/cgroup.controllers")
     shared = case == "alone" or (case == "owned" and not version_1)
-    faults = ["-e", "inject=sendto:delay_enter=2500000:when=2"]
+    faults = ["-e", "inject=sendto:delay_enter=2500000:when=1"]
     if case == "unknown":
         faults += ["-e", "inject=openat:error=EACCES:when=%d" % opens_before(who, "/proc/sys/fs/suid_dumpable")]
     if case == "owned":
         os.chown(who.ws, 12345, 12345)
-    # the second message is the release: everything is confined and waits
+    # the first such message is the release: everything is confined and waits
     p = who.popen(["strace", "-qq", "-o", "/dev/null", "-e", "trace=sendto,openat", *faults, BRIG, "run",
                    "--workspace", who.ws, "--", "/bin/true"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     tried, written = [], []
