@@ -326,10 +326,9 @@ static void announce_tree(struct launch *l)
 	launch_set(&l->tree_done);
 }
 
-static void use_all_processors(const struct launch *l)
+/* The command must not inherit that it is tied to one. */
+static void check_placed(const struct launch *l, int e)
 {
-	int e = place_release(&l->place);
-
 	if (e < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, -e, "clone", "the processors");
 }
@@ -337,10 +336,8 @@ static void use_all_processors(const struct launch *l)
 static int early_main(void *arg)
 {
 	struct launch *l = arg;
-	int e = place_leave(&l->place, l->builder_cpu);
 
-	if (e < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, -e, "clone", "the processors");
+	check_placed(l, place_leave(&l->place, l->builder_cpu));
 	/* needs capabilities, which we have, but no mapped id and no plan */
 	if (plan_own_net(l->spec))
 		netns_make(l);
@@ -392,7 +389,7 @@ int child_main(void *launch)
 	bool own_net = plan_own_net(l->spec);
 	pid_t job = -1;
 
-	use_all_processors(l);
+	check_placed(l, place_release(&l->place));
 	/* Our copies of the supervisor's ends: as long as one is open here, its
 	 * death would go unnoticed. */
 	close(l->death_write);
@@ -414,7 +411,7 @@ int child_main(void *launch)
 	if (!l->spec->as_root)
 		map_own_ids(l);
 	take_plan(l); /* root has mapped the ids by then */
-	use_all_processors(l);
+	check_placed(l, place_release(&l->place));
 	child_take_ids(l);
 	bool lock = l->plan->lock;
 	if (!own_net && !lock)

@@ -66,6 +66,7 @@ static void reap(pid_t pid)
 static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool swap,
 			 pid_t *ended)
 {
+	/* Two may be on it, one of whom was not reaped yet: both do the same nothing. */
 	static char stack[4096] __attribute__((aligned(16)));
 	char path[48];
 

@@ -342,8 +342,8 @@ int run_start(struct run *r, struct brig_error *err)
 {
 	struct launch *l = &r->l;
 
-	/* Not in a program that brig is a library of: it is about its thread, and the
-	 * kernel would remember these two as its choice. */
+	/* Not in a program that brig is a library of (which is never built that way): it is
+	 * about its thread, and the kernel would remember these two as its choice. */
 	if (SPAWN_OWN_ERRNO)
 		place_find(&l->place);
 	int e = start_and_plan(r, err);

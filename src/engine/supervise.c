@@ -171,7 +171,6 @@ static bool on_control(struct run *r)
 		return true;
 	}
 	cleanup_close int fd = wire_fd(&in); /* all others come with one at most */
-	r->job_cpu = in.w.cpu;
 	switch (in.w.type) {
 	case WIRE_FAIL:
 		on_fail_record(r, &in.w);
@@ -185,6 +184,7 @@ static bool on_control(struct run *r)
 			r->term.pty = take_fd(&fd);
 		break;
 	case WIRE_CONFINED:
+		r->job_cpu = in.w.cpu;
 		if (!r->job_confined && !r->job_ready && in.from > 0)
 			on_confined(r, in.from, take_fd(&fd));
 		break;
@@ -193,6 +193,7 @@ static bool on_control(struct run *r)
 			break;
 		r->job_ready = true;
 		r->job = in.from;
+		r->job_cpu = in.w.cpu;
 		if (!r->job_confined)
 			r->listener = take_fd(&fd);
 		r->res->evidence.landlock_abi = in.w.landlock_abi;
