@@ -9,9 +9,11 @@ times instead of nine.
     sudo tools/order.py BUILD USER      # as root: the kernel's user probes are root's
 
 Puts a probe on every function of BUILD/brig, runs /bin/true in a workspace of USER and
-in one of root's, and lists in the order of the first call.  The list is worth renewing
+in one of root's, in the backends that are processes of brig's, and lists in the order of
+the first call.  The list is worth renewing
 when much of the engine has changed; until then it is merely less good.
 """
+import functools
 import os
 import pathlib
 import re
@@ -113,13 +115,18 @@ def main(build, user):
         os.mkdir(theirs)
         shutil.chown(theirs, user)
 
-        def run(where, *how):
-            return lambda: subprocess.run([*how, program, "run", "--", "/bin/true"],
-                                          cwd=where, check=True,
-                                          env={"PATH": "/usr/bin:/bin", "HOME": out})
+        become = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"]
 
-        become = ("setpriv", "--reuid", user, "--regid", user, "--clear-groups")
-        order = traced(program, [run(theirs, *become), run(mine)])
+        def run(*options, roots=mine):
+            for where, how in ((theirs, become), (roots, [])):
+                yield functools.partial(
+                    subprocess.run, [*how, program, "run", *options, "--", "/bin/true"],
+                    cwd=where, stdout=subprocess.DEVNULL, check=True,
+                    env={"PATH": "/usr/bin:/bin", "HOME": out})
+
+        order = traced(program, [*run(), *run("--json"),
+                                 *run("--backend", "landlock", roots=theirs),
+                                 *run("--backend", "bwrap", roots=theirs)])
         wanted = {}
         for a in order:
             for start, size, section, where in sections:
