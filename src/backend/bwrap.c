@@ -39,12 +39,12 @@ enum { CTL_AT = 900, STDERR_AT, STATUS_AT, DEATH_AT };
 
 struct state {
 	struct plan plan;
-	bool have_plan;
+	bool looked, have_plan; /* its first half, all of it */
+	int late; /* where the arguments are written when bubblewrap is there; -1 */
 	struct bwrap_fds fds;
 	struct buf args;
-	char **argv, **paths;
+	char **argv, **paths, **exec_paths;
 	char *env[1];
-	uint64_t nproc;
 	struct egress egress; /* with an allow-list: its network is made from outside,
 				 while the gate waits */
 };
@@ -55,12 +55,14 @@ static void release(void *p)
 
 	if (!st)
 		return;
-	if (st->have_plan)
+	if (st->looked)
 		plan_free(&st->plan);
+	fd_close(&st->late);
 	bwrap_fds_free(&st->fds);
 	buf_free(&st->args);
 	strv_free(st->argv);
 	strv_free(st->paths);
+	strv_free(st->exec_paths);
 	free(st);
 }
 
@@ -115,15 +117,23 @@ static int add_number(char ***v, uint64_t n)
 }
 
 /* bwrap --args FD -- GATE …: the words that others may see. */
-static int make_argv(struct state *st, int args_fd, int gate_fd, int init_fd)
+static int make_argv(struct state *st, const struct spec *s, int args_fd)
 {
-	const struct spec *s = st->plan.spec;
-	const uint64_t numbers[] = { CTL_AT, STDERR_AT, STATUS_AT, DEATH_AT,
-				     (uint64_t)init_fd, !s->seccomp, st->nproc, s->pty,
-				     strv_len(st->plan.exec_paths) };
+	int gate_fd = bwrap_image_fd(&st->fds, "brig-gate", brig_gate_image,
+				     brig_gate_image_len);
+	int init_fd = bwrap_image_fd(&st->fds, "brig-init", brig_init_image,
+				     brig_init_image_len);
+	/* processes are counted per user namespace since Linux 5.14: exact inside */
+	uint64_t nproc = kernel_at_least(5, 14) ? s->limits.pids : 0;
 	char ***v = &st->argv;
-	int r = strv_add(v, "bwrap");
 
+	if (args_fd < 0 || gate_fd < 0 || init_fd < 0 ||
+	    plan_exec_paths(s->argv, s->env, &st->exec_paths) < 0)
+		return -ENOMEM;
+	const uint64_t numbers[] = { CTL_AT, STDERR_AT, STATUS_AT, DEATH_AT,
+				     (uint64_t)init_fd, !s->seccomp, nproc, s->pty,
+				     strv_len(st->exec_paths) };
+	int r = strv_add(v, "bwrap");
 	if (r == 0)
 		r = strv_add(v, "--args");
 	if (r == 0)
@@ -134,7 +144,7 @@ static int make_argv(struct state *st, int args_fd, int gate_fd, int init_fd)
 		r = strv_take(v, str_fmt("/proc/self/fd/%d", gate_fd));
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(numbers); i++)
 		r = add_number(v, numbers[i]);
-	for (char **p = st->plan.exec_paths; r == 0 && *p; p++)
+	for (char **p = st->exec_paths; r == 0 && *p; p++)
 		r = strv_add(v, *p);
 	for (char **p = s->argv; r == 0 && *p; p++)
 		r = strv_add(v, *p);
@@ -147,6 +157,7 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 
 	if (!st)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
+	st->late = -1;
 	*state = st;
 	int r = tree_check_ids(s, "bwrap", err);
 	if (r < 0)
@@ -162,49 +173,130 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	return 0;
 }
 
-static int plan(const struct spec *s, void *state, struct brig_error *err)
+/* What bubblewrap is told, in st->args. */
+static int make_args(struct state *st, const struct spec *s, struct brig_error *err)
 {
-	struct state *st = state;
 	struct bwrap_features f;
 	int r = bwrap_features(st->paths[0], &f);
 
 	if (r < 0)
 		return err_set(err, BRIG_E_UNSUPPORTED, -r, "backend", "%s", st->paths[0]);
-	r = plan_build(&st->plan, s, err);
+	r = st->looked ? 0 : plan_look(&st->plan, s, err);
+	st->looked = r == 0;
+	if (r == 0)
+		r = plan_finish(&st->plan, err);
 	if (r < 0)
 		return r;
 	st->have_plan = true;
-	if (s->net == NET_ALLOW && (r = egress_init(&st->egress, s, err)) < 0)
-		return r;
-	r = bwrap_args(&st->args, &st->fds, &st->plan, &f, err);
-	if (r < 0)
-		return r;
-	/* Counted per user namespace since Linux 5.14: exact inside */
-	if (s->limits.pids && kernel_at_least(5, 14))
-		st->nproc = s->limits.pids;
-	int args_fd = bwrap_data_fd(&st->fds, "brig-args", st->args.data, st->args.len);
-	int gate_fd = bwrap_image_fd(&st->fds, "brig-gate", brig_gate_image,
-				     brig_gate_image_len);
-	int init_fd = bwrap_image_fd(&st->fds, "brig-init", brig_init_image,
-				     brig_init_image_len);
-	if (args_fd < 0 || gate_fd < 0 || init_fd < 0 ||
-	    make_argv(st, args_fd, gate_fd, init_fd) < 0)
-		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
-	return 0;
+	return bwrap_args(&st->args, &st->fds, &st->plan, &f, err);
 }
 
+static int no_memory(struct brig_error *err)
+{
+	return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
+}
+
+static int plan(const struct spec *s, void *state, struct brig_error *err)
+{
+	struct state *st = state;
+	int r = make_args(st, s, err);
+
+	if (r < 0)
+		return r;
+	if (s->net == NET_ALLOW && (r = egress_init(&st->egress, s, err)) < 0)
+		return r;
+	int args = bwrap_data_fd(&st->fds, "brig-args", st->args.data, st->args.len);
+	return make_argv(st, s, args) < 0 ? no_memory(err) : 0;
+}
+
+/* A mount point's share of the arguments, with the directories above it. */
+static size_t words_for(const char *path)
+{
+	size_t n = strlen(path), depth = 1;
+
+	for (const char *p = path; *p; p++)
+		depth += *p == '/';
+	return 128 + 2 * n + depth * (n / 2 + 32);
+}
+
+/* Whether what bubblewrap reads fits into pipes, whatever the rest of the plan will be:
+ * nobody reads yet, and who writes should not have to wait. */
+static bool fits(const struct spec *s, int args)
+{
+	size_t n = 16384; /* what the caller has no say in */
+
+	n += words_for(s->home) + words_for(s->workspace.dst);
+	n += 64 * (strlen(s->workspace.dst) + 256); /* protected paths */
+	for (size_t i = 0; i < s->n_binds; i++)
+		n += words_for(s->binds[i].dst) + strlen(s->binds[i].src);
+	for (char **m = s->masks; m && *m; m++)
+		n += words_for(*m);
+	for (char **m = s->key_masks; m && *m; m++)
+		n += words_for(*m);
+	for (char **e = s->env; e && *e; e++)
+		n += strlen(*e) + 16;
+	return n <= INT_MAX && fcntl(args, F_GETPIPE_SZ) >= (int)n &&
+	       strlen(s->home) + (s->gitconfig ? strlen(s->gitconfig) : 0) < BWRAP_PIPE / 2;
+}
+
+/* All descriptors that bubblewrap may need.  The plan adds none. */
+static int gather(struct state *st, const struct spec *s)
+{
+	const struct protect *p = &st->plan.protect;
+	int r = bwrap_fds_add(&st->fds, s->workspace.fd, false);
+
+	for (size_t i = 0; r == 0 && i < s->n_binds; i++)
+		r = bwrap_fds_add(&st->fds, s->binds[i].fd, false);
+	for (size_t i = 0; r == 0 && i < p->n; i++)
+		if (p->v[i].kind == PROTECT_RO || p->v[i].kind == PROTECT_PIN)
+			r = bwrap_fds_add(&st->fds, p->v[i].fd, false);
+	return r == 0 ? bwrap_fds_reserve(&st->fds) : r;
+}
+
+/*
+ * Bubblewrap's own start, until it reads its arguments, takes as long as a plan.  So it
+ * gets a pipe to read them from, and is there before them.  What it does when they never
+ * come, or a part of them, is of no account: brig's gate says nothing of itself, and
+ * nobody releases it.
+ */
 static int plan_job(void *arg, struct tree_job *job, struct brig_error *err)
 {
 	struct state *st = arg;
-	int r = plan(job->spec, st, err);
+	const struct spec *s = job->spec;
+	int args, r = 0;
 
-	if (r < 0)
-		return r;
+	args = s->seccomp || s->net == NET_ALLOW ? -1 : bwrap_pipe(&st->fds, &st->late);
+	if (args >= 0 && fits(s, args)) {
+		r = plan_look(&st->plan, s, err);
+		st->looked = r == 0;
+		if (r == 0 && (gather(st, s) < 0 || make_argv(st, s, args) < 0))
+			r = no_memory(err);
+		st->fds.closed = true;
+	} else {
+		fd_close(&st->late);
+		r = plan(s, st, err);
+		job->protect = &st->plan.protect;
+	}
 	job->argv = st->argv;
 	job->keep = st->fds.v;
 	job->n_keep = st->fds.n;
+	return r;
+}
+
+static int feed(void *arg, struct tree_job *job, struct brig_error *err)
+{
+	struct state *st = arg;
+
+	if (st->late < 0)
+		return 0;
+	int r = make_args(st, job->spec, err);
+	if (r < 0)
+		return r;
+	/* nothing ran yet: until the release there is nothing to sweep */
 	job->protect = &st->plan.protect;
-	return 0;
+	r = bwrap_pipe_fill(&st->late, st->args.data, st->args.len);
+	return r < 0 ? err_set(err, BRIG_E_SETUP_FAILED, -r, "prepare",
+			       "bubblewrap's arguments") : 0;
 }
 
 static unsigned judge(const void *arg, const struct evidence *ev,
@@ -223,7 +315,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 {
 	struct state *st = state;
 	struct tree_job job = {
-		.spec = s, .paths = st->paths, .env = st->env, .plan = plan_job,
+		.spec = s, .paths = st->paths, .env = st->env, .plan = plan_job, .feed = feed,
 		/* the keeper must not see half of the proxies */
 		.plan_first = s->net == NET_ALLOW,
 		.sandbox = true, .gate = true, .ctl_at = CTL_AT,

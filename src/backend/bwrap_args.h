@@ -17,15 +17,35 @@ struct bwrap_features {
 	bool own;            /* it is bubblewrap itself, not a script around it */
 };
 
+/* The files of brig's own making in a plan are not more than this, and those whose length
+ * the caller has no say in are shorter than half of what a pipe holds. */
+enum { BWRAP_FILES = 6, BWRAP_PIPE = 4096 };
+
 /* Descriptors the arguments name; owned ones are closed at the end. */
 struct bwrap_fds {
 	int *v;
 	bool *own;
 	size_t n;
+	/* bwrap_fds_reserve(): pipes that are written to when bubblewrap has them already */
+	struct {
+		int read, write;
+	} empty[BWRAP_FILES];
+	size_t n_empty, n_filled;
+	bool closed; /* there can be no more */
 };
 void bwrap_fds_free(struct bwrap_fds *f);
-/* Adds one; takes it over when own.  -ENOMEM when it cannot (then closed). */
+/* Adds one; takes it over when own.  -ENOMEM when it cannot (then closed), -EBADF when
+ * it is too late. */
 int bwrap_fds_add(struct bwrap_fds *f, int fd, bool own);
+
+/* Pipes for what is not known yet: from now on bwrap_data_fd() fills one of them.  And
+ * nothing may be added that is not there when f->closed is set.  -errno. */
+int bwrap_fds_reserve(struct bwrap_fds *f);
+/* An empty pipe among the descriptors: *write is the caller's.  Its end for reading, or
+ * -errno. */
+int bwrap_pipe(struct bwrap_fds *f, int *write);
+/* All that there will be to read; closes it.  0 or -errno. */
+int bwrap_pipe_fill(int *write, const void *data, size_t len);
 
 /* A descriptor from which this content can be read once, added to fds as an owned
  * one; it or -errno. */

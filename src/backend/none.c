@@ -13,6 +13,7 @@
 #include "backend/tree.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "engine/plan.h"
 #include "engine/watch.h"
 
 struct none {
@@ -44,7 +45,7 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	*state = n;
 	n->spec = s;
 	n->cwd = str_fmt("%s%s%s", s->workspace.src, *s->cwd ? "/" : "", s->cwd);
-	if (!n->cwd || tree_exec_paths(s->argv, s->env, &n->paths) < 0)
+	if (!n->cwd || plan_exec_paths(s->argv, s->env, &n->paths) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the command");
 	return 0;
 }

@@ -189,11 +189,19 @@ static int make_plan(struct tree *t, struct brig_error *err)
 	return r;
 }
 
-/* What a keeper that is a copy of us has to find already made. */
+static int feed(struct tree *t, struct brig_error *err)
+{
+	return t->job->feed ? t->job->feed(t->job->arg, t->job, err) : 0;
+}
+
+/* What a keeper that is a copy of us has to find already made.  And fed: it would hold
+ * the other ends open. */
 static int make_before(struct tree *t, bool limits, struct brig_error *err)
 {
 	int r = t->planned ? 0 : make_plan(t, err);
 
+	if (r == 0)
+		r = feed(t, err);
 	return r == 0 && limits ? make_limits(t, cgroup_is_v1(), err) : r;
 }
 
@@ -257,7 +265,7 @@ static int make_the_rest(struct tree *t, struct brig_error *err)
 		r = make_limits(t, true, err);
 	if (r == 0 && t->late_limits)
 		r = hand_over(t, WIRE_GROUPS, t->cg.task_fds, (size_t)t->cg.n_task_fds, err);
-	return r;
+	return r == 0 ? feed(t, err) : r;
 }
 
 /* What ours is compared with: only a sandbox program makes namespaces, and where

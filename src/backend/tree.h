@@ -57,6 +57,9 @@ struct tree_job {
 	 * -errno with err. */
 	int (*plan)(void *arg, struct tree_job *job, struct brig_error *err);
 	bool plan_first; /* not beside it */
+	/* After it, beside the program that is executed, which reads by a descriptor of
+	 * `keep` what is found out here.  May be NULL.  -errno with err. */
+	int (*feed)(void *arg, struct tree_job *job, struct brig_error *err);
 	/* When there is a keeper, in it or in the command's process before that gives up
 	 * its privileges: makes what leave() removes.  Needs no plan.  No allocation.
 	 * May be NULL.  -errno. */
@@ -110,10 +113,6 @@ int tree_sweep(uint64_t since);
 
 /* When a process began, in the kernel's ticks; 0 when it cannot be told. */
 uint64_t tree_began(pid_t pid);
-
-/* Candidates for argv[0] as the plan makes them: along the PATH in env, never
- * the working directory.  0 or -ENOMEM. */
-int tree_exec_paths(char **argv, char **env, char ***paths);
 
 /* Who the command runs as: as root the owner of the workspace, never root
  * itself.  0, or -errno with err when that is not possible. */

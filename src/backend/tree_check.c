@@ -90,26 +90,3 @@ int tree_check_open(const struct spec *s, const char *backend, struct brig_error
 			      "leave --allow out");
 	return 0;
 }
-
-int tree_exec_paths(char **argv, char **env, char ***paths)
-{
-	const char *name = argv[0], *path = "/usr/bin:/bin";
-
-	if (strchr(name, '/'))
-		return strv_add(paths, name);
-	for (char **e = env; e && *e; e++)
-		if (strncmp(*e, "PATH=", 5) == 0)
-			path = *e + 5;
-	for (;;) {
-		size_t n = strcspn(path, ":");
-		/* never the working directory: the workspace is hostile */
-		if (n > 0 && path[0] == '/') {
-			int r = strv_take(paths, str_fmt("%.*s/%s", (int)n, path, name));
-			if (r < 0)
-				return r;
-		}
-		if (!path[n] && *paths)
-			return 0;
-		path = path[n] ? path + n + 1 : "/usr/bin:/bin";
-	}
-}

@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine/plan.h"
 #include "engine/watch.h"
 
 /* Ready-made templates.  Words that take the network away, or give it, are there
@@ -144,7 +145,7 @@ static int expand(struct state *st, struct brig_error *err)
 /* The wrapper itself has to be there: its absence is not the command's. */
 static int find_program(struct state *st, struct brig_error *err)
 {
-	if (tree_exec_paths(st->argv, st->spec->env, &st->paths) < 0)
+	if (plan_exec_paths(st->argv, st->spec->env, &st->paths) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "wrapper", "the command");
 	for (char **p = st->paths; *p; p++)
 		if (access(*p, X_OK) == 0)

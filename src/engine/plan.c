@@ -353,15 +353,14 @@ static bool covers_callers_tree(const struct plan *p)
 	return false;
 }
 
-/* argv[0] without a slash is looked up in the PATH inside. */
-static int plan_exec_paths(struct plan *p)
+int plan_exec_paths(char **argv, char **env, char ***paths)
 {
-	const char *name = p->spec->argv[0];
+	const char *name = argv[0];
 	const char *path = "/usr/bin:/bin";
 
 	if (strchr(name, '/'))
-		return strv_add(&p->exec_paths, name);
-	for (char **e = p->spec->env; e && *e; e++)
+		return strv_add(paths, name);
+	for (char **e = env; e && *e; e++)
 		if (strncmp(*e, "PATH=", 5) == 0)
 			path = *e + 5;
 	for (;;) {
@@ -369,12 +368,11 @@ static int plan_exec_paths(struct plan *p)
 		/* an empty element means the working directory: the workspace is
 		 * hostile, so it is never searched by accident */
 		if (n > 0 && path[0] == '/') {
-			int r = strv_take(&p->exec_paths,
-					  str_fmt("%.*s/%s", (int)n, path, name));
+			int r = strv_take(paths, str_fmt("%.*s/%s", (int)n, path, name));
 			if (r < 0)
 				return r;
 		}
-		if (!path[n] && p->exec_paths)
+		if (!path[n] && *paths)
 			return 0;
 		/* nothing usable in it: the places every system has */
 		path = path[n] ? path + n + 1 : "/usr/bin:/bin";
@@ -426,7 +424,8 @@ int plan_finish(struct plan *p, struct brig_error *err)
 	p->cwd = *s->cwd ? str_fmt("%s/%s", s->workspace.dst, s->cwd) :
 			   strdup(s->workspace.dst);
 	free(pl.places);
-	if (!pl.failed && p->cwd && plan_exec_paths(p) == 0)
+	if (!pl.failed && p->cwd &&
+	    plan_exec_paths(s->argv, s->env, &p->exec_paths) == 0)
 		return 0;
 	plan_free(p);
 	return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "plan", "planning");

@@ -92,6 +92,10 @@ bool plan_looks_plain(const struct plan *p);
 int plan_finish(struct plan *p, struct brig_error *err);
 void plan_free(struct plan *p);
 
+/* Candidates for argv[0]: itself, or along the PATH in env, never in the working
+ * directory.  0 or -ENOMEM. */
+int plan_exec_paths(char **argv, char **env, char ***paths);
+
 /* "bind", "tmpfs" … for explain and for error messages. */
 const char *plan_op_name(enum op_kind kind);
 

@@ -710,6 +710,41 @@ def test_bwrap_secrets_are_not_on_its_command_line(user):
         p.wait()
 
 
+def test_bwrap_starts_before_its_arguments(user):
+    """What it has to read comes when it is there; more than a pipe holds, before."""
+    need_bwrap()
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+
+    def order(*more):
+        trace = user.base / "trace"
+        subprocess.run(["strace", "-f", "-qq", "-s", "99", "-e", "trace=sendmsg,write", "-o", trace, BRIG, "run",
+                        "--workspace", user.ws, *BW, *more, "--", "/bin/true"], check=True, env=user.env,
+                       stdin=subprocess.DEVNULL, **user.as_user())
+        mine = trace.read_text().splitlines()
+        mine = [x for x in mine if x.split()[0] == mine[0].split()[0]]
+        return ["told" if "--unshare-user" in x else "may start" for x in mine
+                if "--unshare-user" in x or "sendmsg(" in x][:2]
+
+    assert order() == ["may start", "told"]
+    assert order("--env", "LONG=" + 70000 * "x") == ["told", "may start"]
+    r = user.sh("echo ${#LONG}", [*BW, "--env", "LONG=" + 70000 * "x"])
+    assert r.json["stdout"] == "70000\n", r.json
+
+
+def test_bwrap_that_never_asks(user):
+    """It has a pipe to read its arguments from, and does not: nobody waits for that."""
+    need_bwrap()
+    p, word = user.mkdir(user.base / "bin"), "1000.%d" % os.getpid()
+    user.write(p / "bwrap", "#!/bin/sh\nexec sleep %s\n" % word, 0o755)
+    brig = user.popen([BRIG, "run", "--workspace", user.ws, *BW, "--", *user.ran_marker()],
+                      env={"PATH": "%s:/usr/bin:/bin" % p}, stdin=subprocess.DEVNULL)
+    assert wait_until(lambda: "sleep" in below(brig.pid), 10), below(brig.pid)
+    brig.send_signal(signal.SIGTERM)
+    assert brig.wait(5) == 125 and not user.marker.exists()
+    assert wait_until(lambda: not survivors(word), 5), survivors(word)
+
+
 def test_bwrap_missing(user):
     r = user.run("true", opts=BW, env={"PATH": "/nonexistent"})
     assert r.code == 125 and "install" in r.json["error"]["fix"]

@@ -21,6 +21,7 @@
 #include "backend/scratch.h"
 #include "backend/tree.h"
 #include "base/fd.h"
+#include "engine/plan.h"
 #include "engine/watch.h"
 
 static char top[64];
@@ -107,7 +108,7 @@ static void test_paths(void **state)
 	char *argv[] = { name, NULL }, *env[] = { path, NULL }, **out = NULL;
 
 	(void)state;
-	assert_int_equal(tree_exec_paths(argv, env, &out), 0);
+	assert_int_equal(plan_exec_paths(argv, env, &out), 0);
 	assert_string_equal(out[0], "/a/prog");
 	assert_string_equal(out[1], "/b/prog");
 	assert_null(out[2]);
@@ -116,7 +117,7 @@ static void test_paths(void **state)
 	free(out);
 	out = NULL;
 	argv[0] = slash;
-	assert_int_equal(tree_exec_paths(argv, env, &out), 0);
+	assert_int_equal(plan_exec_paths(argv, env, &out), 0);
 	assert_string_equal(out[0], "./prog");
 	free(out[0]);
 	free(out);
