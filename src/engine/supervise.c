@@ -135,6 +135,10 @@ static void read_confined(struct run *r)
 	/* Held until the end: taking the mount tree apart waits for the whole
 	 * machine, and then init's end, which we wait for, need not. */
 	r->mntns = evidence_mntns(r->job, r->job_pidfd);
+	/* Mostly nobody waits for us now.  After the release the command may: we are where
+	 * it is. */
+	collect_later(&r->mntns);
+	root_reap_holder(&r->l.root);
 }
 
 static void on_confined(struct run *r, pid_t job, int listener)
@@ -315,8 +319,6 @@ static void judge_and_release(struct run *r)
 	r->res->ran = true;
 	r->t_release = now_ns();
 	r->res->setup_us = (r->t_release - r->t_start) / 1000;
-	/* nobody waits for us now */
-	collect_later(&r->mntns);
 }
 
 /*
