@@ -78,12 +78,18 @@ def functions(program):
 
 def traced(program, runs):
     """The addresses that were reached, by first call."""
-    events = TRACE / "uprobe_events"
-    try:
-        fd = os.open(events, os.O_WRONLY | os.O_APPEND)
-        for a in functions(program):
-            os.write(fd, b"p:brigorder/f_%x %s:0x%x\n" % (a, program.encode(), a))
+    kept = {name: (TRACE / name).read_text().split()[0]
+            for name in ("tracing_on", "buffer_size_kb")}
+    mine = functions(program)
+
+    def probes(lines):
+        fd = os.open(TRACE / "uprobe_events", os.O_WRONLY | os.O_APPEND)
+        for line in lines:
+            os.write(fd, line)
         os.close(fd)
+
+    try:
+        probes(b"p:brigorder/f_%x %s:0x%x\n" % (a, program.encode(), a) for a in mine)
         (TRACE / "trace").write_text("")
         (TRACE / "buffer_size_kb").write_text("30000")
         (TRACE / "events/brigorder/enable").write_text("1")
@@ -95,9 +101,10 @@ def traced(program, runs):
     finally:
         if (TRACE / "events/brigorder/enable").exists():
             (TRACE / "events/brigorder/enable").write_text("0")
-        events.write_text("")
+            probes(b"-:brigorder/f_%x\n" % a for a in mine)
         (TRACE / "trace").write_text("")
-        (TRACE / "buffer_size_kb").write_text("1408")
+        for name, value in kept.items():
+            (TRACE / name).write_text(value)
     seen = {}
     for m in re.finditer(r": f_([0-9a-f]+): ", text):
         seen.setdefault(int(m[1], 16))

@@ -33,9 +33,9 @@
 extern const unsigned char brig_gate_image[], brig_init_image[];
 extern const unsigned brig_gate_image_len, brig_init_image_len;
 
-/* Descriptors the gate finds at the same number in every run: high enough to
- * be out of the way of what is opened one after the other. */
-enum { CTL_AT = 900, STDERR_AT, STATUS_AT, DEATH_AT };
+/* What the gate finds at numbers that it is told: high enough to be out of the way of
+ * what is opened one after the other, before and after. */
+enum { CTL, STDERR, STATUS, DEATH, GATE_FDS, GATE_AT = 900, GATE_APART = 64 };
 
 struct state {
 	struct plan plan;
@@ -45,6 +45,7 @@ struct state {
 	struct buf args;
 	char **argv, **paths, **exec_paths;
 	char *env[1];
+	int at[GATE_FDS];
 	struct egress egress; /* with an allow-list: its network is made from outside,
 				 while the gate waits */
 };
@@ -130,7 +131,13 @@ static int make_argv(struct state *st, const struct spec *s, int args_fd)
 	if (args_fd < 0 || gate_fd < 0 || init_fd < 0 ||
 	    plan_exec_paths(s->argv, s->env, &st->exec_paths) < 0)
 		return -ENOMEM;
-	const uint64_t numbers[] = { CTL_AT, STDERR_AT, STATUS_AT, DEATH_AT,
+	int top = GATE_AT - GATE_APART;
+	for (size_t i = 0; i < st->fds.n; i++)
+		top = st->fds.v[i] > top ? st->fds.v[i] : top;
+	for (int i = 0; i < GATE_FDS; i++)
+		st->at[i] = top + GATE_APART + i;
+	const uint64_t numbers[] = { (uint64_t)st->at[CTL], (uint64_t)st->at[STDERR],
+				     (uint64_t)st->at[STATUS], (uint64_t)st->at[DEATH],
 				     (uint64_t)init_fd, !s->seccomp, nproc, s->pty,
 				     strv_len(st->exec_paths) };
 	int r = strv_add(v, "bwrap");
@@ -220,13 +227,15 @@ static size_t words_for(const char *path)
 }
 
 /* Whether what bubblewrap reads fits into pipes, whatever the rest of the plan will be:
- * nobody reads yet, and who writes should not have to wait. */
-static bool fits(const struct spec *s, int args)
+ * nobody reads yet. */
+static bool fits(const struct state *st, const struct spec *s, int args)
 {
+	const struct protect *p = &st->plan.protect;
 	size_t n = 16384; /* what the caller has no say in */
 
 	n += words_for(s->home) + words_for(s->workspace.dst);
-	n += 64 * (strlen(s->workspace.dst) + 256); /* protected paths */
+	for (size_t i = 0; i < p->n; i++)
+		n += 64 + strlen(s->workspace.dst) + strlen(p->v[i].path);
 	for (size_t i = 0; i < s->n_binds; i++)
 		n += words_for(s->binds[i].dst) + strlen(s->binds[i].src);
 	for (char **m = s->masks; m && *m; m++)
@@ -258,18 +267,23 @@ static int gather(struct state *st, const struct spec *s)
  * gets a pipe to read them from, and is there before them.  What it does when they never
  * come, or a part of them, is of no account: brig's gate says nothing of itself, and
  * nobody releases it.
+ *
+ * Only where nobody has copies of our descriptors who does not execute something soon:
+ * as long as one of the ends for writing is open there is no end to read.
  */
 static int plan_job(void *arg, struct tree_job *job, struct brig_error *err)
 {
 	struct state *st = arg;
 	const struct spec *s = job->spec;
-	int args, r = 0;
+	int r = plan_look(&st->plan, s, err);
 
-	args = s->seccomp || s->net == NET_ALLOW ? -1 : bwrap_pipe(&st->fds, &st->late);
-	if (args >= 0 && fits(s, args)) {
-		r = plan_look(&st->plan, s, err);
-		st->looked = r == 0;
-		if (r == 0 && (gather(st, s) < 0 || make_argv(st, s, args) < 0))
+	st->looked = r == 0;
+	if (r < 0)
+		return r;
+	bool late = job->beside && !s->seccomp && s->net != NET_ALLOW;
+	int args = late ? bwrap_pipe(&st->fds, &st->late) : -1;
+	if (args >= 0 && fits(st, s, args)) {
+		if (gather(st, s) < 0 || make_argv(st, s, args) < 0)
 			r = no_memory(err);
 		st->fds.closed = true;
 	} else {
@@ -280,6 +294,10 @@ static int plan_job(void *arg, struct tree_job *job, struct brig_error *err)
 	job->argv = st->argv;
 	job->keep = st->fds.v;
 	job->n_keep = st->fds.n;
+	job->ctl_at = st->at[CTL];
+	job->stderr_at = st->at[STDERR];
+	job->status_at = st->at[STATUS];
+	job->death_at = st->at[DEATH];
 	return r;
 }
 
@@ -318,9 +336,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 		.spec = s, .paths = st->paths, .env = st->env, .plan = plan_job, .feed = feed,
 		/* the keeper must not see half of the proxies */
 		.plan_first = s->net == NET_ALLOW,
-		.sandbox = true, .gate = true, .ctl_at = CTL_AT,
-		.stderr_at = STDERR_AT, .status_at = STATUS_AT, .death_at = DEATH_AT,
-		.nproc_inside = true, .wanted = watch_wanted(s), .can = CAN,
+		.sandbox = true, .gate = true, .nproc_inside = true, .wanted = watch_wanted(s), .can = CAN,
 		.judge = judge, .arg = st,
 		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 	};

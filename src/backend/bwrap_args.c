@@ -124,7 +124,12 @@ int bwrap_pipe(struct bwrap_fds *f, int *write_end)
 	*write_end = -1;
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return -errno;
-	int r = keep(f, p[0]);
+	/* who writes more than there is room for is told so, and does not wait */
+	int r = fcntl(p[1], F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+	if (r < 0)
+		close(p[0]);
+	else
+		r = keep(f, p[0]);
 	if (r < 0)
 		close(p[1]);
 	else

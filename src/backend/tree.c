@@ -177,6 +177,7 @@ static void decide_sharing(struct tree *t)
 		   prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1;
 	/* the keeper keeps our id, and is in no group */
 	t->borrowed = spawn_may_share(0) && is_small();
+	t->job->beside = t->borrowed;
 }
 
 /* The plan; from now on there may be something to settle. */
@@ -305,7 +306,7 @@ static int fork_keeper(struct tree *t, struct brig_error *err)
 
 	if (t->borrowed) {
 		bool limits = t->late_limits;
-		t->borrowed = t->late_limits = false;
+		t->borrowed = t->late_limits = t->job->beside = false;
 		r = make_before(t, limits, err);
 	}
 	if (r < 0)

@@ -57,6 +57,8 @@ struct tree_job {
 	 * -errno with err. */
 	int (*plan)(void *arg, struct tree_job *job, struct brig_error *err);
 	bool plan_first; /* not beside it */
+	bool beside; /* told to plan(): feed() is called when that is executed, or nearly,
+			and nobody keeps a copy of our descriptors */
 	/* After it, beside the program that is executed, which reads by a descriptor of
 	 * `keep` what is found out here.  May be NULL.  -errno with err. */
 	int (*feed)(void *arg, struct tree_job *job, struct brig_error *err);

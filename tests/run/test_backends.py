@@ -732,17 +732,36 @@ def test_bwrap_starts_before_its_arguments(user):
     assert r.json["stdout"] == "70000\n", r.json
 
 
-def test_bwrap_that_never_asks(user):
+def protect_many(who, n, length):
+    """As many protected files, by names of this length."""
+    names = ["%0*d" % (length, i) for i in range(n)]
+    for name in names:
+        who.write(who.ws / name, "")
+    return [x for name in names for x in ("--protect", name)]
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["few", "many"])
+def test_bwrap_that_never_asks(user, many):
     """It has a pipe to read its arguments from, and does not: nobody waits for that."""
     need_bwrap()
     p, word = user.mkdir(user.base / "bin"), "1000.%d" % os.getpid()
     user.write(p / "bwrap", "#!/bin/sh\nexec sleep %s\n" % word, 0o755)
-    brig = user.popen([BRIG, "run", "--workspace", user.ws, *BW, "--", *user.ran_marker()],
+    more = protect_many(user, 400, 190) if many else []
+    brig = user.popen([BRIG, "run", "--workspace", user.ws, *BW, *more, "--", *user.ran_marker()],
                       env={"PATH": "%s:/usr/bin:/bin" % p}, stdin=subprocess.DEVNULL)
     assert wait_until(lambda: "sleep" in below(brig.pid), 10), below(brig.pid)
     brig.send_signal(signal.SIGTERM)
     assert brig.wait(5) == 125 and not user.marker.exists()
     assert wait_until(lambda: not survivors(word), 5), survivors(word)
+
+
+def test_bwrap_with_many_descriptors(caller):
+    """More than a pipe holds of arguments, and as many descriptors as there may be."""
+    need_bwrap()
+    for n, length in ((400, 190), (700, 20), (868, 20), (880, 20)):
+        r = caller.run("sh", "-c", "echo in; echo x > %0*d" % (length, n - 1),
+                       opts=[*BW, *protect_many(caller, n, length)])
+        assert r.json["stdout"] == "in\n" and r.code != 0 and "Read-only" in r.json["stderr"], (n, r)
 
 
 def test_bwrap_missing(user):
