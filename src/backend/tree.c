@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -139,6 +140,9 @@ static int make_channels(struct tree *t, struct brig_error *err)
 		r = give_streams(t);
 	return r < 0 ? err_set(err, BRIG_E_NO_MEMORY, -r, "prepare", "descriptors") : 0;
 }
+
+/* How long a keeper that was killed may take to end. */
+#define KEEPER_END_MS 1000
 
 /* How much memory may be lent out: what is killed for want of memory takes along all
  * that share it, and the keeper should not be a part of the largest process around. */
@@ -419,41 +423,32 @@ static void take_over(struct tree *t)
 	t->left += since ? tree_sweep(since) : 1;
 }
 
-/* A run whose keeper was killed and had not ended yet.  It may still run on what was
- * lent to it, so that is freed by the next run, or when this process ends. */
-static struct tree *leaving;
-
-static void free_tree(struct tree *t)
+/* It has nothing left to do but to end. */
+static void dismiss_keeper(const struct tree *t)
 {
-	spawn_rooms_free(&t->rooms);
-	free(t->script_argv);
-	free(t);
+	if (t->keeper > 0)
+		sys_pidfd_send_signal(t->keeper_pidfd, SIGKILL, 0);
 }
 
-/* Ends the one who is leaving; t, if any, takes its place. */
-static void reap_leaving(struct tree *next)
+/*
+ * Takes it off the process table: who would, after us?  In a container that is mostly a
+ * program that knows nothing of orphans.  False: it does not end, stuck in the kernel, and
+ * may still run on what was lent to it.
+ */
+static bool reap_keeper(struct tree *t)
 {
-	struct tree *t = __atomic_exchange_n(&leaving, next, __ATOMIC_SEQ_CST);
+	struct pollfd end = { .fd = t->keeper_pidfd, .events = POLLIN };
 
-	if (!t)
-		return;
-	while (waitpid(t->keeper, NULL, 0) < 0 && errno == EINTR)
-		;
-	if (!t->left)
-		free_tree(t);
-}
-
-/* It has nothing left to do but to end, which nobody need wait for. */
-static void dismiss_keeper(struct tree *t)
-{
 	if (t->keeper <= 0)
-		return;
-	sys_pidfd_send_signal(t->keeper_pidfd, SIGKILL, 0);
-	if (waitpid(t->keeper, NULL, WNOHANG) != 0)
-		t->keeper = -1; /* it is gone already */
+		return true;
+	while (poll(&end, 1, KEEPER_END_MS) < 0 && errno == EINTR)
+		;
+	fd_close(&t->keeper_pidfd);
+	return waitpid(t->keeper, NULL, WNOHANG) == t->keeper;
 }
 
-static void finish(struct tree *t)
+/* False: somebody may still use our memory. */
+static bool finish(struct tree *t)
 {
 	struct brig_result *res = t->res;
 
@@ -482,13 +477,14 @@ static void finish(struct tree *t)
 	tree_close_ends(&t->ends);
 	int *fds[] = { &t->ctl, &t->note_read, &t->note_write, &t->out_read, &t->err_read,
 		       &t->say_read, &t->status_read, &t->death_write, &t->term.pty,
-		       &t->term.pty_slave, &t->keeper_pidfd, &t->ready_pidfd,
-		       &t->listener };
+		       &t->term.pty_slave, &t->ready_pidfd, &t->listener };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_close(fds[i]);
 	if (t->old_subreaper == 0)
 		prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+	bool gone = reap_keeper(t);
 	signals_restore(&t->sig);
+	return gone && !t->left;
 }
 
 void tree_run(struct tree_job *job, struct brig_result *res)
@@ -515,7 +511,6 @@ void tree_run(struct tree_job *job, struct brig_result *res)
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		*none[i] = -1;
 	t->t_start = now_ns();
-	reap_leaving(NULL);
 	cgroup_init(&t->cg);
 	capture_init(&res->out, s->limits.max_output);
 	capture_init(&res->err, s->limits.max_output);
@@ -524,9 +519,9 @@ void tree_run(struct tree_job *job, struct brig_result *res)
 		res->name = strdup(s->name);
 	if (prepare(t, &res->error) == 0 && start(t, &res->error) == 0)
 		tree_watch(t);
-	finish(t);
-	if (t->keeper > 0)
-		reap_leaving(t);
-	else if (!t->left)
-		free_tree(t);
+	if (!finish(t))
+		return;
+	spawn_rooms_free(&t->rooms);
+	free(t->script_argv);
+	free(t);
 }

@@ -403,6 +403,33 @@ def test_plan_refused_beside_the_command(caller, backend):
     assert wait_until(lambda: in_tmp("brig-01", caller.uid) <= before), in_tmp("brig-01", caller.uid) - before
 
 
+REAPER = """
+import ctypes, os, subprocess, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # orphans come to us, as to pid 1 of a container
+left = 0
+for _ in range(30):
+    subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, check=True)
+    try:
+        while True:
+            os.waitpid(-1, 0)
+            left += 1
+    except ChildProcessError:
+        pass
+print(left)
+"""
+
+
+@pytest.mark.parametrize("backend", ["native", *BACKENDS])
+def test_nobody_is_left_to_be_reaped(caller, backend):
+    """Pid 1 of a container is mostly a program that does not expect children."""
+    if backend != "native":
+        need_backend(backend)
+    opts = ["--backend", "native"] if backend == "native" else OPTS[backend]
+    out = caller.host("/usr/bin/python3", "-c", REAPER, BRIG, "run", "--workspace", caller.ws, *opts, "--",
+                      "/bin/true").stdout
+    assert int(out) == 0
+
+
 def test_filter_before_the_rules(user):
     """In the order of the calls: the filter, the word that it is there, the rules."""
     if not shutil.which("strace"):
