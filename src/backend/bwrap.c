@@ -39,7 +39,7 @@ enum { CTL, STDERR, STATUS, DEATH, GATE_FDS, GATE_AT = 900, GATE_APART = 64 };
 
 struct state {
 	struct plan plan;
-	bool looked, have_plan; /* its first half, all of it */
+	bool looked; /* its first half is there */
 	int late; /* where the arguments are written when bubblewrap is there; -1 */
 	struct bwrap_fds fds;
 	struct buf args;
@@ -192,10 +192,7 @@ static int make_args(struct state *st, const struct spec *s, struct brig_error *
 	st->looked = r == 0;
 	if (r == 0)
 		r = plan_finish(&st->plan, err);
-	if (r < 0)
-		return r;
-	st->have_plan = true;
-	return bwrap_args(&st->args, &st->fds, &st->plan, &f, err);
+	return r < 0 ? r : bwrap_args(&st->args, &st->fds, &st->plan, &f, err);
 }
 
 static int no_memory(struct brig_error *err)
@@ -336,8 +333,8 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 		.spec = s, .paths = st->paths, .env = st->env, .plan = plan_job, .feed = feed,
 		/* the keeper must not see half of the proxies */
 		.plan_first = s->net == NET_ALLOW,
-		.sandbox = true, .gate = true, .nproc_inside = true, .wanted = watch_wanted(s), .can = CAN,
-		.judge = judge, .arg = st,
+		.sandbox = true, .gate = true, .nproc_inside = true,
+		.wanted = watch_wanted(s), .can = CAN, .judge = judge, .arg = st,
 		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 	};
 

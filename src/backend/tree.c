@@ -142,7 +142,7 @@ static int make_channels(struct tree *t, struct brig_error *err)
 }
 
 /* How long a keeper that was killed may take to end. */
-#define KEEPER_END_MS 1000
+#define KEEPER_LAST_MS 1000
 
 /* How much memory may be lent out: what is killed for want of memory takes along all
  * that share it, and the keeper should not be a part of the largest process around. */
@@ -441,10 +441,14 @@ static bool reap_keeper(struct tree *t)
 
 	if (t->keeper <= 0)
 		return true;
-	while (poll(&end, 1, KEEPER_END_MS) < 0 && errno == EINTR)
+	while (end.fd >= 0 && poll(&end, 1, KEEPER_LAST_MS) < 0 && errno == EINTR)
 		;
+	/* without a descriptor it has not begun yet: see fork_keeper() */
+	pid_t got = waitpid(t->keeper, NULL, end.fd >= 0 ? WNOHANG : 0);
+	/* whoever ignores SIGCHLD has none to reap */
+	bool gone = got == t->keeper || (got < 0 && errno == ECHILD);
 	fd_close(&t->keeper_pidfd);
-	return waitpid(t->keeper, NULL, WNOHANG) == t->keeper;
+	return gone;
 }
 
 /* False: somebody may still use our memory. */
