@@ -192,7 +192,7 @@ def stage_asan(count, args):
 def within_reach():
     """Where an ordinary user finds this checkout, and the words before a command that is
     to run there.  Root's home is closed to others, and what is below it: then it is shown
-    elsewhere, to that command alone."""
+    elsewhere, to that command alone.  If it cannot be, that command fails, and is counted."""
     closed = [d for d in [ROOT, *map(str, pathlib.Path(ROOT).parents)]
               if not os.stat(d).st_mode & 0o001]
     if os.geteuid() != 0 or not closed:

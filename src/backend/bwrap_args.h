@@ -38,8 +38,8 @@ void bwrap_fds_free(struct bwrap_fds *f);
  * it is too late. */
 int bwrap_fds_add(struct bwrap_fds *f, int fd, bool own);
 
-/* Pipes for what is not known yet: from now on bwrap_data_fd() fills one of them.  And
- * nothing may be added that is not there when f->closed is set.  -errno. */
+/* Pipes for what is not known yet: bwrap_data_fd() fills them, one by one, once f->closed
+ * is set.  From then on bubblewrap has its descriptors, and gets no other.  -errno. */
 int bwrap_fds_reserve(struct bwrap_fds *f);
 /* An empty pipe among the descriptors: *write is the caller's.  Its end for reading, or
  * -errno. */

@@ -119,10 +119,10 @@ static const struct group groups[] = {
 	/* Scheduling and limits: without CAP_SYS_NICE and CAP_SYS_RESOURCE
 	 * they only go down; the cgroup holds the rest. */
 	{ ALLOW, NAMES("getcpu", "getpriority", "getrlimit", "getrusage",
-		       "ioprio_get", 		       "sched_get_priority_max", "sched_get_priority_min",
+		       "ioprio_get", "sched_get_priority_max", "sched_get_priority_min",
 		       "sched_getaffinity", "sched_getattr", "sched_getparam",
 		       "sched_getscheduler", "sched_rr_get_interval",
-		       		       "sched_yield", 		       "setrlimit", "sysinfo", "times", "uname") },
+		       "sched_yield", "setrlimit", "sysinfo", "times", "uname") },
 
 	/* Reading clocks and setting timers of one's own. */
 	{ ALLOW, NAMES("alarm", "clock_getres", "clock_gettime",
