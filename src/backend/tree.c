@@ -462,7 +462,8 @@ static bool finish(struct tree *t)
 	if (t->job->egress)
 		egress_end(t->job->egress, res);
 	/* No process refers to it any more. */
-	fd_close(&t->mntns);
+	fd_close(&t->mntns[0]);
+	fd_close(&t->mntns[1]);
 	if (!t->settled)
 		tree_settle(t, res);
 	if (t->released) {
@@ -510,7 +511,7 @@ void tree_run(struct tree_job *job, struct brig_result *res)
 		&t->ends.stdio[0], &t->ends.stdio[1], &t->ends.stdio[2], &t->ctl,
 		&t->note_read, &t->note_write, &t->out_read, &t->err_read, &t->say_read,
 		&t->status_read, &t->death_write, &t->term.pty, &t->term.pty_slave,
-		&t->keeper_pidfd, &t->ready_pidfd, &t->mntns, &t->listener,
+		&t->keeper_pidfd, &t->ready_pidfd, &t->mntns[0], &t->mntns[1], &t->listener,
 	};
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		*none[i] = -1;

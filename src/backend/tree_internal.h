@@ -74,7 +74,7 @@ struct tree {
 	pid_t ready_pid; /* the process that said READY, and its descriptor */
 	pid_t read_pid;  /* the one whose evidence was read */
 	int ready_pidfd;
-	int mntns;    /* of a sandbox program's making, once released */
+	int mntns[2]; /* of a sandbox program's making, once released */
 	int listener; /* of the filter's refusals; -1 without */
 	uint32_t refused[DENY_MAX_CALL];
 	struct signals sig;

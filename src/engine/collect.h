@@ -3,11 +3,11 @@
 #define ENGINE_COLLECT_H
 
 /*
- * For a descriptor whose end takes long.  Afterwards *fd is another one, which holds
- * it; to close that does not wait: the kernel's collector of unreachable sockets ends
- * what it held, in a worker of its own (before Linux 6.8 here and now).  Where that
- * cannot be had *fd stays what it is, and closing it only takes longer.
+ * For a descriptor whose end takes long, in fd[0].  Afterwards there are two others, which
+ * hold it; to close them does not wait: the kernel's collector of unreachable sockets ends
+ * what they held, in a worker of its own (before Linux 6.8 here and now).  Where that
+ * cannot be had fd[0] stays what it is, and closing it only takes longer.
  */
-void collect_later(int *fd);
+void collect_later(int fd[2]);
 
 #endif

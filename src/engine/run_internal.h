@@ -26,7 +26,7 @@ struct run {
 	int job_pidfd;
 	int job_cpu;     /* where it was, by its own word */
 	struct egress *egress; /* NULL: no allow-list */
-	int mntns;       /* the sandbox's mount namespace, once released */
+	int mntns[2];    /* hold the sandbox's mount namespace: collect.h */
 	int listener;    /* seccomp notifications */
 	struct signals sig;
 	int out_read, err_read; /* capture */

@@ -134,10 +134,10 @@ static void read_confined(struct run *r)
 		ev->nproc = 0;
 	/* Held until the end: taking the mount tree apart waits for the whole
 	 * machine, and then init's end, which we wait for, need not. */
-	r->mntns = evidence_mntns(r->job, r->job_pidfd);
+	r->mntns[0] = evidence_mntns(r->job, r->job_pidfd);
 	/* Mostly nobody waits for us now.  After the release the command may: we are where
 	 * it is. */
-	collect_later(&r->mntns);
+	collect_later(r->mntns);
 	root_reap_holder(&r->l.root);
 }
 
@@ -158,14 +158,17 @@ static bool on_control(struct run *r)
 
 	if (got == -EAGAIN)
 		return false;
+	/* the command was running; finish() closes it, see there */
+	if (got == 0 && r->released)
+		return false;
 	if (got == 0) {
-		/* the command is running, or everything died */
+		/* everything died */
 		fd_close(&r->l.ctl_supervisor);
 		/* init may have said why, in its last record */
-		if (!r->released && !r->init_ready && r->l.status_read >= 0)
+		if (!r->init_ready && r->l.status_read >= 0)
 			on_status(r);
 		/* with a caller's profile, how it died is told at the end */
-		if (!r->released && !r->l.spec->seccomp)
+		if (!r->l.spec->seccomp)
 			fail(r, BRIG_E_SETUP_FAILED, ECHILD, "setup",
 			     "the sandbox died while it was being built");
 		return false;
