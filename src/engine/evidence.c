@@ -36,9 +36,12 @@ static void read_fields(const char *text, struct field *f, size_t n)
 {
 	for (const char *p = text; *p;) {
 		const char *end = strchrnul(p, '\n');
-		size_t len = strcspn(p, ":\n");
+		size_t len = 0;
+		while (p[len] && p[len] != ':' && p[len] != '\n')
+			len++;
 		for (size_t i = 0; p[len] == ':' && i < n; i++) {
-			if (strncmp(p, f[i].name, len) != 0 || f[i].name[len])
+			if (*p != f[i].name[0] || strncmp(p, f[i].name, len) != 0 ||
+			    f[i].name[len])
 				continue;
 			f[i].value = strtoull(p + len + 1, NULL, f[i].base);
 			f[i].found = true;

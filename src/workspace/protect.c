@@ -463,9 +463,11 @@ static bool below_read_only(const struct protect *p, const char *path)
  */
 static void settle(struct protect *p)
 {
-	size_t kept = 0;
+	size_t kept = 0, there = 0;
 
-	if (!p->n)
+	for (size_t i = 0; i < p->n; i++)
+		there += p->v[i].kind != PROTECT_ABSENT;
+	if (!there) /* the usual case: nothing to mount, and nothing below anything */
 		return;
 	qsort(p->v, p->n, sizeof p->v[0], by_path);
 	for (size_t i = 0; i < p->n; i++) {
