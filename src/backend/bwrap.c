@@ -326,6 +326,16 @@ static unsigned judge(const void *arg, const struct evidence *ev,
 	return bits;
 }
 
+/* Bubblewrap has its copies.  A dozen pipes and files takes a while to close, and now
+ * nobody waits for us. */
+static void settle(void *arg, struct brig_result *res)
+{
+	struct state *st = arg;
+
+	(void)res;
+	bwrap_fds_close(&st->fds);
+}
+
 static void run(const struct spec *s, void *state, struct brig_result *res)
 {
 	struct state *st = state;
@@ -334,7 +344,8 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 		/* the keeper must not see half of the proxies */
 		.plan_first = s->net == NET_ALLOW,
 		.sandbox = true, .gate = true, .nproc_inside = true,
-		.wanted = watch_wanted(s), .can = CAN, .judge = judge, .arg = st,
+		.wanted = watch_wanted(s), .can = CAN, .judge = judge, .settle = settle,
+		.arg = st,
 		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 	};
 

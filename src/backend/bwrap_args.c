@@ -24,13 +24,19 @@ struct writer {
 	int failed; /* -errno, sticky */
 };
 
-void bwrap_fds_free(struct bwrap_fds *f)
+void bwrap_fds_close(struct bwrap_fds *f)
 {
 	for (size_t i = 0; i < f->n; i++)
 		if (f->own[i])
 			close(f->v[i]);
 	for (size_t i = f->n_filled; i < f->n_empty; i++)
 		close(f->empty[i].write);
+	f->n = f->n_filled = f->n_empty = 0;
+}
+
+void bwrap_fds_free(struct bwrap_fds *f)
+{
+	bwrap_fds_close(f);
 	free(f->v);
 	free(f->own);
 	*f = (struct bwrap_fds){ 0 };

@@ -34,6 +34,8 @@ struct bwrap_fds {
 	bool closed; /* there can be no more */
 };
 void bwrap_fds_free(struct bwrap_fds *f);
+/* Those that are its own; none is left in it.  No allocation. */
+void bwrap_fds_close(struct bwrap_fds *f);
 /* Adds one; takes it over when own.  -ENOMEM when it cannot (then closed), -EBADF when
  * it is too late. */
 int bwrap_fds_add(struct bwrap_fds *f, int fd, bool own);

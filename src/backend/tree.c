@@ -423,10 +423,10 @@ static void take_over(struct tree *t)
 	t->left += since ? tree_sweep(since) : 1;
 }
 
-/* It has nothing left to do but to end. */
+/* It has nothing left to do but to end, and may be about to. */
 static void dismiss_keeper(const struct tree *t)
 {
-	if (t->keeper > 0)
+	if (t->keeper > 0 && !t->keeper_leaves)
 		sys_pidfd_send_signal(t->keeper_pidfd, SIGKILL, 0);
 }
 

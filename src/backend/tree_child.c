@@ -59,7 +59,9 @@ static void fail(const struct child *c, enum brig_code code, int errnum,
 /* A record; without it the supervisor has given up, or is gone. */
 static void await(const struct child *c, enum wire_type type, struct wire_in *in)
 {
-	int r = wire_wait(c->ends.ctl, type, in);
+	/* to a sandbox program it is a long way: then being awake is worth it */
+	int r = c->t->job->gate ? wire_wait_soon(c->ends.ctl, type, in) :
+				  wire_wait(c->ends.ctl, type, in);
 
 	if (r == -EMFILE)
 		fail(c, BRIG_E_SETUP_FAILED, EMFILE, "setup", "descriptors");

@@ -22,7 +22,7 @@ struct keeper_note {
 	uint32_t type;
 	int32_t status;   /* GONE: wait status of what was started; FAILED: errno */
 	int32_t left;     /* GONE: processes that could not be ended */
-	int32_t spare;
+	int32_t leaves;   /* GONE: nothing is left to clean up, the keeper ends by itself */
 	uint64_t cpu_us;  /* GONE: of the whole tree */
 	uint64_t max_rss_kb;
 };
@@ -85,6 +85,8 @@ struct tree {
 	int inner;
 	bool released, status_known, tree_gone, keeper_gone, ending;
 	bool swept, settled, accounted;
+	bool clean; /* for the keeper: settled, and there are no groups; atomic */
+	bool keeper_leaves;
 	int left; /* processes that could not be ended */
 	int status;
 	char said[400]; /* the first words of a sandbox program */

@@ -177,18 +177,23 @@ static void clean_up(struct keeper *k)
 	cgroup_remove(&t->cg);
 }
 
-static void report(struct keeper *k)
+/* Whether there is nothing left to clean up; says so.  What the supervisor writes is to be
+ * seen only where its memory is ours. */
+static bool report(struct keeper *k)
 {
 	int left = end_all(k);
+	bool leaves = left == 0 && k->t->borrowed &&
+		      __atomic_load_n(&k->t->clean, __ATOMIC_ACQUIRE);
 	struct rusage ru = { 0 };
 
 	getrusage(RUSAGE_CHILDREN, &ru);
 	const struct keeper_note gone = {
-		.type = NOTE_GONE, .status = k->status, .left = left,
+		.type = NOTE_GONE, .status = k->status, .left = left, .leaves = leaves,
 		.cpu_us = micros(&ru.ru_utime) + micros(&ru.ru_stime),
 		.max_rss_kb = (uint64_t)ru.ru_maxrss,
 	};
 	tell(k, &gone);
+	return leaves;
 }
 
 /* What makes it the keeper.  false when the kernel does not let it be one. */
@@ -243,8 +248,8 @@ int keeper_main(void *arg)
 		tell(&k, &n);
 	} else if (!k.orphaned) {
 		watch(&k);
-		if (!k.orphaned)
-			report(&k);
+		if (!k.orphaned && report(&k))
+			return 0;
 	}
 	/* One of us cleans up: we, if the supervisor does not live to end us when it
 	 * has.  Doing it twice does no harm. */

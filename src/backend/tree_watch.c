@@ -214,6 +214,7 @@ static void on_status(struct tree *t)
 		 * takes a while to end: time to look at the workspace. */
 		t->settled = true;
 		tree_settle(t, t->res);
+		__atomic_store_n(&t->clean, t->cg.n_dirs == 0, __ATOMIC_RELEASE);
 	}
 }
 
@@ -262,6 +263,7 @@ static void on_note(struct tree *t)
 		t->status = n.status;
 		t->status_known = true;
 		t->left = n.left;
+		t->keeper_leaves = n.leaves;
 		t->res->cpu_ms = (double)n.cpu_us / 1e3;
 		if (!t->res->max_rss_kb) /* the group's own peak is the better number */
 			t->res->max_rss_kb = n.max_rss_kb;

@@ -2,8 +2,10 @@
 #include "engine/wire.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -93,6 +95,26 @@ int wire_wait(int sock, enum wire_type type, struct wire_in *in)
 		return -EPROTO;
 	/* a group or a tree that did not arrive is one that would be done without */
 	return in->truncated ? -EMFILE : 0;
+}
+
+static uint64_t now(void)
+{
+	struct timespec t = { 0 };
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int wire_wait_soon(int sock, enum wire_type type, struct wire_in *in)
+{
+	const uint64_t start = now();
+	char byte;
+
+	/* whatever else this is, wire_wait() is told */
+	while (recv(sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN &&
+	       now() - start < WIRE_SOON_NS)
+		sched_yield();
+	return wire_wait(sock, type, in);
 }
 
 int wire_recv(int sock, struct wire_in *in)

@@ -51,6 +51,7 @@ struct wire {
 };
 
 enum { WIRE_FDS = 64 };
+#define WIRE_SOON_NS 300000u
 
 /* A record as it arrived: who sent it, by the kernel's word (-1: it did not say),
  * and what came along. */
@@ -69,6 +70,10 @@ int wire_recv(int sock, struct wire_in *in);
  * all of its descriptors (-EMFILE: there was no room for them).  No allocation.  0, or
  * -errno. */
 int wire_wait(int sock, enum wire_type type, struct wire_in *in);
+/* The same when it is on its way.  A processor of a virtual machine that has gone to sleep
+ * takes 50 to 100 µs to wake: for as long as that is worth it we stay awake, and leave the
+ * processor to whoever wants it. */
+int wire_wait_soon(int sock, enum wire_type type, struct wire_in *in);
 /* The one descriptor that a record came with, or -1; all others are closed. */
 int wire_fd(struct wire_in *in);
 

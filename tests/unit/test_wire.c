@@ -12,6 +12,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/wire.h"
@@ -164,6 +166,42 @@ static void a_wait_is_for_all_of_it(void **state)
 	assert_int_equal(wire_wait(theirs, WIRE_PLAN, &in), -EPROTO);
 }
 
+static double cpu_ms(void)
+{
+	struct timespec t;
+
+	assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), 0);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* Who stays awake for a record gets it as soon, as late, and as little as who sleeps; and
+ * does sleep when it is late. */
+static void awake_only_for_a_while(void **state)
+{
+	const struct wire go = { .type = WIRE_GO };
+	const struct timespec late = { .tv_nsec = 150000000 };
+	struct wire_in in;
+
+	(void)state;
+	assert_int_equal(wire_send(ours, &go, NULL, 0), 0);
+	assert_int_equal(wire_wait_soon(theirs, WIRE_GO, &in), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		nanosleep(&late, NULL);
+		_exit(wire_send(ours, &go, NULL, 0) == 0 ? 0 : 1);
+	}
+	double before = cpu_ms();
+	assert_int_equal(wire_wait_soon(theirs, WIRE_GO, &in), 0);
+	assert_true(cpu_ms() - before < 50);
+	int st = -1;
+	assert_int_equal(waitpid(pid, &st, 0), pid);
+	assert_int_equal(st, 0);
+	close(ours);
+	ours = -1;
+	assert_int_equal(wire_wait_soon(theirs, WIRE_GO, &in), -EPROTO);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +210,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(descriptors_are_taken_or_closed, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_wait_is_for_all_of_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(awake_only_for_a_while, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
