@@ -430,6 +430,15 @@ static void dismiss_keeper(const struct tree *t)
 		sys_pidfd_send_signal(t->keeper_pidfd, SIGKILL, 0);
 }
 
+static int await_end(struct pollfd *end)
+{
+	int r = -1;
+
+	while (end->fd >= 0 && (r = poll(end, 1, KEEPER_LAST_MS)) < 0 && errno == EINTR)
+		;
+	return r;
+}
+
 /*
  * Takes it off the process table: who would, after us?  In a container that is mostly a
  * program that knows nothing of orphans.  False: it does not end, stuck in the kernel, and
@@ -441,8 +450,11 @@ static bool reap_keeper(struct tree *t)
 
 	if (t->keeper <= 0)
 		return true;
-	while (end.fd >= 0 && poll(&end, 1, KEEPER_LAST_MS) < 0 && errno == EINTR)
-		;
+	int r = await_end(&end);
+	/* said that it leaves, and was stopped before it did */
+	if (r == 0 && t->keeper_leaves &&
+	    sys_pidfd_send_signal(t->keeper_pidfd, SIGKILL, 0) == 0)
+		await_end(&end);
 	/* without a descriptor it has not begun yet: see fork_keeper() */
 	pid_t got = waitpid(t->keeper, NULL, end.fd >= 0 ? WNOHANG : 0);
 	/* whoever ignores SIGCHLD has none to reap */

@@ -85,7 +85,7 @@ struct tree {
 	int inner;
 	bool released, status_known, tree_gone, keeper_gone, ending;
 	bool swept, settled, accounted;
-	bool clean; /* for the keeper: settled, and there are no groups; atomic */
+	bool clean; /* for the keeper: settled, and nothing of a group is left; atomic */
 	bool keeper_leaves;
 	int left; /* processes that could not be ended */
 	int status;

@@ -214,7 +214,9 @@ static void on_status(struct tree *t)
 		 * takes a while to end: time to look at the workspace. */
 		t->settled = true;
 		tree_settle(t, t->res);
-		__atomic_store_n(&t->clean, t->cg.n_dirs == 0, __ATOMIC_RELEASE);
+		/* on the way to a group that was not to be had its parent may have changed */
+		__atomic_store_n(&t->clean, t->cg.n_dirs == 0 && !t->cg.leaf[0],
+				 __ATOMIC_RELEASE);
 	}
 }
 

@@ -166,7 +166,7 @@ static void stay_awake(long ctl)
 	const uint64_t start = now();
 	char byte;
 
-	while (SYS6(SYS_recvfrom, ctl, &byte, 1, PEEK_ | DONTWAIT_, 0, 0) == -EAGAIN_ &&
+	while (start && SYS6(SYS_recvfrom, ctl, &byte, 1, PEEK_ | DONTWAIT_, 0, 0) == -EAGAIN_ &&
 	       now() - start < WIRE_SOON_NS)
 		SYS0(SYS_sched_yield);
 }

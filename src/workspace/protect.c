@@ -463,12 +463,12 @@ static bool below_read_only(const struct protect *p, const char *path)
  */
 static void settle(struct protect *p)
 {
-	size_t kept = 0, there = 0;
+	size_t kept = 0;
 
-	for (size_t i = 0; i < p->n; i++)
-		there += p->v[i].kind != PROTECT_ABSENT;
-	if (!there) /* the usual case: nothing to mount, and nothing below anything */
+	if (!p->n)
 		return;
+	/* The sweep goes by this order as well: what appears at an absent path is moved as
+	 * a whole, not what is in it first. */
 	qsort(p->v, p->n, sizeof p->v[0], by_path);
 	for (size_t i = 0; i < p->n; i++) {
 		/* the entry's own slot may be reused, so look before moving;

@@ -209,6 +209,31 @@ def test_protect_option(who):
     assert (who.ws / "ci/deploy.sh").read_text() == "mine\n"
 
 
+def moved_to(who, j):
+    """Where the report says that things are; each is there."""
+    said = [w.rstrip(".,;:)") for d in j["denied"] for w in d["fix"].split() if "brig-denied" in w]
+    assert said and all(os.path.lexists(who.ws / w) for w in said), j["denied"]
+    return said
+
+
+@pytest.mark.parametrize("order", [("a/b", "a"), ("a", "a/b")])
+def test_a_directory_is_moved_whole(who, order):
+    """Once, and the report names what is there, whatever the order of the patterns."""
+    r = who.sh("mkdir a; echo x >a/b", ["--protect", order[0], "--protect", order[1]])
+    assert denied_paths(r.json) == ["a"]
+    (aside,) = moved_to(who, r.json)
+    assert (who.ws / aside / "b").read_text() == "x\n"
+
+
+def test_a_link_is_moved_once(who):
+    """Two patterns meet it, one of which finds what the other made of it."""
+    r = who.sh("""mkdir -p .git/modules/foo/objects .git/modules/foo/refs evil
+    echo 'ref: refs/heads/x' >.git/modules/foo/HEAD
+    ln -s ../../../evil .git/modules/foo/hooks""")
+    assert denied_paths(r.json) == [".git/modules/foo/hooks"]
+    assert len(moved_to(who, r.json)) == 1
+
+
 def test_protect_none(who):
     r = who.sh("echo fine > .envrc", ["--protect", "none"])
     assert r.json["denied"] == [] and (who.ws / ".envrc").read_text() == "fine\n"
