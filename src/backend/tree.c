@@ -473,7 +473,7 @@ static bool finish(struct tree *t)
 	t->t_end = now_ns();
 	if (t->job->egress)
 		egress_end(t->job->egress, res);
-	/* No process refers to it any more. */
+	/* No process refers to it any more.  In this order, see engine/run.c. */
 	fd_close(&t->mntns[0]);
 	fd_close(&t->mntns[1]);
 	if (!t->settled)

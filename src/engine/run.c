@@ -169,8 +169,8 @@ static bool finish(struct run *r)
 	if (r->egress)
 		egress_end(r->egress, res);
 	free(r->egress);
-	/* No process refers to it any more.  The first socket to be closed: each of them
-	 * wakes the collector, which then finds what it has to. */
+	/* No process refers to it any more.  In this order: the end of the second wakes the
+	 * collector, which then finds what it has to. */
 	fd_close(&r->mntns[0]);
 	fd_close(&r->mntns[1]);
 	run_settle(r);

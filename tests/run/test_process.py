@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import BRIG, IS_ROOT, survivors, wait_until
+from conftest import BRIG, IS_ROOT, NOT_ROOT, REPO, need, survivors, wait_until
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -272,3 +272,23 @@ def test_file_locks_on_system_files_are_not_a_channel(who):
     who.ok("flock /usr/bin/env true")
     with open("/usr/bin/env") as f:
         fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize("backend", ["native", "bwrap"])
+def test_a_file_system_is_let_go(who, backend):
+    """The mounts of a sandbox end with it, though nobody waits for that: what the workspace was on can be
+    unmounted.  Several times, as it was a matter of luck once."""
+    if not IS_ROOT:
+        pytest.skip(NOT_ROOT)
+    if backend == "bwrap":
+        need("bwrap")
+        if who.is_root:
+            pytest.skip("bwrap refuses what belongs to root")
+    top = who.mkdir(who.base / "fs")
+    for _ in range(6):
+        r = subprocess.run(["unshare", "-m", "--propagation", "private", "/usr/bin/python3",
+                            REPO / "tests/tools/unmounted.py", top, str(who.uid), str(who.gid),
+                            BRIG, "run", "--backend", backend, "--", "/bin/true"],
+                           env=who.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert r.returncode == 0, r.stderr
+        assert r.stdout != "never\n"
