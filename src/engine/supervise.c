@@ -158,7 +158,7 @@ static bool on_control(struct run *r)
 
 	if (got == -EAGAIN)
 		return false;
-	/* the command was running; finish() closes it, after what it is not to wake the collector for */
+	/* the command was running: finish() closes it, last, as its end wakes the collector */
 	if (got == 0 && r->released)
 		return false;
 	if (got == 0) {
