@@ -25,6 +25,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/exec.h"
 #include "engine/run.h"
@@ -473,9 +474,8 @@ static bool finish(struct tree *t)
 	t->t_end = now_ns();
 	if (t->job->egress)
 		egress_end(t->job->egress, res);
-	/* No process refers to it any more.  In this order, see engine/run.c. */
-	fd_close(&t->mntns[0]);
-	fd_close(&t->mntns[1]);
+	/* No process refers to it any more. */
+	collect_now(t->mntns);
 	if (!t->settled)
 		tree_settle(t, res);
 	if (t->released) {

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+
 void collect_later(int fd[2])
 {
 	int sv[2];
@@ -39,4 +41,12 @@ void collect_later(int fd[2])
 	/* Kept, as every end of a socket wakes the collector while a circle like this
 	 * exists: 30 µs, and there is nothing to be found yet. */
 	fd[1] = sv[0];
+}
+
+void collect_now(int fd[2])
+{
+	/* In this order: the end of the second wakes the collector, which has to find the
+	 * circle given up.  Else it lives until somebody else closes a socket. */
+	fd_close(&fd[0]);
+	fd_close(&fd[1]);
 }

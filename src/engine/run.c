@@ -23,6 +23,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/egress.h"
 #include "engine/exec.h"
@@ -169,10 +170,8 @@ static bool finish(struct run *r)
 	if (r->egress)
 		egress_end(r->egress, res);
 	free(r->egress);
-	/* No process refers to it any more.  In this order: the end of the second wakes the
-	 * collector, which then finds what it has to. */
-	fd_close(&r->mntns[0]);
-	fd_close(&r->mntns[1]);
+	/* No process refers to it any more. */
+	collect_now(r->mntns);
 	run_settle(r);
 	if (r->released)
 		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;

@@ -396,11 +396,9 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 {
 	/* Every wake-up costs: before the release the job's word is waited for
 	 * first, init's is there by then or follows. */
-	bool init_next = r->job_ready || r->init_ready;
-	/* and once the workspace is judged, how the command ended can be read when init
-	 * has ended, too: whom nobody waits for it need not wake */
-	if (r->settled)
-		init_next = false;
+	/* Once the workspace is judged, how the command ended can be read when init has
+	 * ended, too: it need not wake us, and goes on to its end sooner. */
+	bool init_next = (r->job_ready || r->init_ready) && !r->settled;
 	/* after it, all the socket could say is that there is no command, or that
 	 * there is one: that can wait for the end */
 	p[P_CTL] = (struct pollfd){ r->released ? -1 : r->l.ctl_supervisor, POLLIN, 0 };

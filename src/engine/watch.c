@@ -16,7 +16,7 @@
 
 uint64_t now_ns(void)
 {
-	struct timespec ts;
+	struct timespec ts = { 0 };
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;

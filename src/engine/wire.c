@@ -5,10 +5,10 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "engine/watch.h"
 
 int wire_send(int sock, const struct wire *w, const int *fds, size_t n)
 {
@@ -97,22 +97,14 @@ int wire_wait(int sock, enum wire_type type, struct wire_in *in)
 	return in->truncated ? -EMFILE : 0;
 }
 
-static uint64_t now(void)
-{
-	struct timespec t = { 0 };
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 int wire_wait_soon(int sock, enum wire_type type, struct wire_in *in)
 {
-	const uint64_t start = now();
+	const uint64_t start = now_ns();
 	char byte;
 
 	/* whatever else this is, wire_wait() is told; without a clock there is no waiting */
 	while (start && recv(sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN &&
-	       now() - start < WIRE_SOON_NS)
+	       now_ns() - start < WIRE_SOON_NS)
 		sched_yield();
 	return wire_wait(sock, type, in);
 }

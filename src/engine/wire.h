@@ -51,7 +51,7 @@ struct wire {
 };
 
 enum { WIRE_FDS = 64 };
-#define WIRE_SOON_NS 300000u
+#define WIRE_SOON_NS 300000u /* see wire_wait_soon() */
 
 /* A record as it arrived: who sent it, by the kernel's word (-1: it did not say),
  * and what came along. */

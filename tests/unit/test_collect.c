@@ -36,8 +36,9 @@ static void test_held_until_closed(void **state)
 	assert_int_equal(fcntl(held[0], F_GETFD), FD_CLOEXEC);
 	assert_int_equal(fcntl(held[1], F_GETFD), FD_CLOEXEC);
 	assert_false(ended(p[0], 50));
-	close(held[0]);
-	close(held[1]);
+	collect_now(held);
+	assert_int_equal(held[0], -1);
+	assert_int_equal(held[1], -1);
 	assert_true(ended(p[0], 5000));
 	close(p[0]);
 }
