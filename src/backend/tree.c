@@ -25,7 +25,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/exec.h"
 #include "engine/run.h"
@@ -474,8 +473,8 @@ static bool finish(struct tree *t)
 	t->t_end = now_ns();
 	if (t->job->egress)
 		egress_end(t->job->egress, res);
-	/* No process refers to it any more. */
-	collect_now(t->mntns);
+	/* No process refers to them any more. */
+	collect_now(&t->held);
 	if (!t->settled)
 		tree_settle(t, res);
 	if (t->released) {
@@ -517,13 +516,14 @@ void tree_run(struct tree_job *job, struct brig_result *res)
 	t->job = job;
 	t->res = res;
 	t->sig = SIGNALS_NONE;
+	t->held = COLLECT_NONE;
 	int *const none[] = {
 		&t->self, &t->keeper, &t->ready_pid, &t->read_pid, &t->old_subreaper,
 		&t->ends.ctl, &t->ends.say, &t->ends.status, &t->ends.death,
 		&t->ends.stdio[0], &t->ends.stdio[1], &t->ends.stdio[2], &t->ctl,
 		&t->note_read, &t->note_write, &t->out_read, &t->err_read, &t->say_read,
 		&t->status_read, &t->death_write, &t->term.pty, &t->term.pty_slave,
-		&t->keeper_pidfd, &t->ready_pidfd, &t->mntns[0], &t->mntns[1], &t->listener,
+		&t->keeper_pidfd, &t->ready_pidfd, &t->listener,
 	};
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		*none[i] = -1;

@@ -7,6 +7,7 @@
 
 #include "backend/tree.h"
 #include "engine/cgroup.h"
+#include "engine/collect.h"
 #include "engine/notify.h"
 #include "engine/spawn.h"
 #include "engine/terminal.h"
@@ -74,7 +75,7 @@ struct tree {
 	pid_t ready_pid; /* the process that said READY, and its descriptor */
 	pid_t read_pid;  /* the one whose evidence was read */
 	int ready_pidfd;
-	int mntns[2]; /* of a sandbox program's making, once released */
+	struct collect held; /* namespaces of a sandbox program's making, once released */
 	int listener; /* of the filter's refusals; -1 without */
 	uint32_t refused[DENY_MAX_CALL];
 	struct signals sig;

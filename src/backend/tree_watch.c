@@ -19,7 +19,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/netns_enter.h"
 #include "engine/watch.h"
@@ -138,10 +137,8 @@ static void judge_and_release(struct tree *t)
 		tree_end(t);
 		return;
 	}
-	/* Held until the end: taking the mount tree apart waits for the whole
-	 * machine, and then init's end, which we wait for, need not. */
 	if (job->gate)
-		t->mntns[0] = evidence_mntns(t->ready_pid, t->ready_pidfd);
+		evidence_hold(&t->held, t->ready_pid, t->ready_pidfd);
 	/* before the command can look at its terminal, or change the caller's */
 	terminal_start(&t->term);
 	const struct wire go = { .type = WIRE_GO };
@@ -155,7 +152,7 @@ static void judge_and_release(struct tree *t)
 	t->res->setup_us = (t->t_release - t->t_start) / 1000;
 	/* It has its own copies: end of file must mean that it closed them. */
 	tree_close_ends(&t->ends);
-	collect_later(t->mntns);
+	collect_later(&t->held);
 }
 
 /*

@@ -2,14 +2,23 @@
 #ifndef ENGINE_COLLECT_H
 #define ENGINE_COLLECT_H
 
+enum { COLLECT_MAX = 2 };
+
 /*
- * For a descriptor whose end takes long, in fd[0].  Afterwards there are two others, which
- * hold it; to close them, by collect_now(), does not wait: the kernel's collector of
- * unreachable sockets ends what they held, in a worker of its own (before Linux 6.8 here and
- * now).  Where that cannot be had fd[0] stays what it is, and closing it only takes longer.
+ * For descriptors whose end takes long, in held.  Afterwards two sockets hold them; to
+ * close those, by collect_now(), does not wait: the kernel's collector of unreachable
+ * sockets ends what they held, in a worker of its own and some milliseconds later (before
+ * Linux 6.8 here and now).  Where that cannot be had the descriptors stay what they are, and
+ * closing them only takes longer.
  */
-void collect_later(int fd[2]);
-/* Closes both, or what there is. */
-void collect_now(int fd[2]);
+struct collect {
+	int circle[2];
+	int held[COLLECT_MAX]; /* -1 where there is none */
+};
+#define COLLECT_NONE ((struct collect){ { -1, -1 }, { -1, -1 } })
+
+void collect_later(struct collect *c);
+/* Closes all there is. */
+void collect_now(struct collect *c);
 
 #endif

@@ -121,15 +121,21 @@ static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd)
 	}
 }
 
-int evidence_mntns(pid_t pid, int pidfd)
+static int open_namespace(pid_t pid, int pidfd, enum layer which)
 {
 	char path[40];
-	int fd = sys_pidfd_open_namespace(pidfd, PIDFD_GET_MOUNT);
+	int fd = sys_pidfd_open_namespace(pidfd, ns_request[which]);
 
 	if (fd >= 0)
 		return fd;
-	snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)pid);
+	snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid, evidence_ns_names[which]);
 	return openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+}
+
+void evidence_hold(struct collect *c, pid_t pid, int pidfd)
+{
+	c->held[0] = open_namespace(pid, pidfd, LAYER_MOUNT);
+	c->held[1] = open_namespace(pid, pidfd, LAYER_NET);
 }
 
 /* Exactly one line, of one id. */

@@ -12,6 +12,7 @@
 
 #include "brig.h"
 #include "engine/cgroup.h"
+#include "engine/collect.h"
 #include "engine/layers.h"
 
 /* The namespaces, in the order of the layers USER … CGROUP. */
@@ -57,8 +58,11 @@ int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err);
  * read.  Namespaces and limits stay unknown, which is no evidence of them. */
 int evidence_read_status(struct evidence *ev, pid_t pid, struct brig_error *err);
 
-/* A descriptor of pid's mount namespace, or -1. */
-int evidence_mntns(pid_t pid, int pidfd);
+/* Takes hold of pid's mount and network namespaces: for collect_later(), so that nobody
+ * waits for their end.  The kernel waits for grace periods of the whole machine when it
+ * takes a mount tree apart, in the last process of the namespace; and what it does about a
+ * network, in a worker, would be on the processor of whoever waits for us (70 µs). */
+void evidence_hold(struct collect *c, pid_t pid, int pidfd);
 
 /* Whether every tree of the plan is mounted with the flags it asks for, seen
  * through the root of pid.  0, or -errno with the path in bad (-EROFS: it is

@@ -193,6 +193,14 @@ static void execute(const struct launch *l)
 	exec_leave(best == ENOENT ? 127 : 126);
 }
 
+/* We are busy for long, and on one processor.  Who waits behind us has little to do and
+ * somebody else waiting for it: a thread of the kernel's that ends a grace period, for the
+ * builder, who detaches the old root.  Where there is nobody this is nothing. */
+static void give_way(void)
+{
+	SYS0(SYS_sched_yield);
+}
+
 void job_main(struct launch *l, bool early)
 {
 	struct wire confined = { .type = WIRE_CONFINED };
@@ -207,15 +215,20 @@ void job_main(struct launch *l, bool early)
 		child_take_ids(l);
 		child_own_keyring(l);
 	}
+	give_way();
 	enter_cgroups(l);
+	give_way();
 	own_session(l);
 	limit_files(l);
 	exec_default_signals();
+	give_way();
 	drop_capabilities(l);
+	give_way();
 	/* Brig's own filter allows all that is still to be done.  A caller's may
 	 * not, and is loaded last. */
 	if (!l->spec->seccomp)
 		listener = load_filter(l);
+	give_way();
 	/* What was taken away does not come back, so that the supervisor may look at
 	 * it now, while the tree is being built. */
 	if (early && !l->spec->seccomp && !launch_is_set(&l->tree_done))

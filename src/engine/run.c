@@ -23,7 +23,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/egress.h"
 #include "engine/exec.h"
@@ -170,8 +169,8 @@ static bool finish(struct run *r)
 	if (r->egress)
 		egress_end(r->egress, res);
 	free(r->egress);
-	/* No process refers to it any more. */
-	collect_now(r->mntns);
+	/* No process refers to them any more. */
+	collect_now(&r->held);
 	run_settle(r);
 	if (r->released)
 		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
@@ -206,9 +205,9 @@ void engine_run(const struct spec *s, struct brig_result *res)
 	}
 	r->res = res;
 	r->sig = SIGNALS_NONE;
+	r->held = COLLECT_NONE;
 	r->init = r->job = r->cust.pid = -1;
-	int *const none[] = { &r->init_pidfd, &r->job_pidfd, &r->mntns[0], &r->mntns[1],
-			      &r->listener, &r->out_read, &r->err_read, &r->term.pty,
+	int *const none[] = { &r->init_pidfd, &r->job_pidfd, &r->listener, &r->out_read, &r->err_read, &r->term.pty,
 			      &r->term.pty_slave, &r->l.ctl_child, &r->l.ctl_supervisor,
 			      &r->l.status_read, &r->l.status_write, &r->l.death_read,
 			      &r->l.death_write, &r->l.stdio[0], &r->l.stdio[1],

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "engine/collect.h"
 #include "engine/custodian.h"
 #include "engine/launch.h"
 #include "engine/notify.h"
@@ -26,7 +27,7 @@ struct run {
 	int job_pidfd;
 	int job_cpu;     /* where it was, by its own word */
 	struct egress *egress; /* NULL: no allow-list */
-	int mntns[2];    /* hold the sandbox's mount namespace: collect.h */
+	struct collect held; /* namespaces of the sandbox's, from the evidence on */
 	int listener;    /* seccomp notifications */
 	struct signals sig;
 	int out_read, err_read; /* capture */

@@ -18,7 +18,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "engine/collect.h"
 #include "engine/diagnose.h"
 #include "engine/egress.h"
 #include "engine/run_internal.h"
@@ -132,12 +131,10 @@ static void read_confined(struct run *r)
 	/* the caller's own limit counts only when it is at least as tight */
 	if (!r->l.nproc || ev->nproc > r->l.nproc)
 		ev->nproc = 0;
-	/* Held until the end: taking the mount tree apart waits for the whole
-	 * machine, and then init's end, which we wait for, need not. */
-	r->mntns[0] = evidence_mntns(r->job, r->job_pidfd);
 	/* Mostly nobody waits for us now.  After the release the command may: we are where
 	 * it is. */
-	collect_later(r->mntns);
+	evidence_hold(&r->held, r->job, r->job_pidfd);
+	collect_later(&r->held);
 	root_reap_holder(&r->l.root);
 }
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "engine/collect.h"
@@ -20,43 +21,101 @@ static bool ended(int fd, int ms)
 	return poll(&p, 1, ms) == 1 && (p.revents & POLLHUP);
 }
 
+static void hold(struct collect *c, int fd)
+{
+	*c = COLLECT_NONE;
+	c->held[0] = fd;
+}
+
 /* What is held does not end before the holder is closed, and does then, though
  * nobody has closed it. */
 static void test_held_until_closed(void **state)
 {
+	struct collect c;
 	int p[2];
 
 	(void)state;
 	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
-	const int writer = p[1];
-	int held[2] = { writer, -1 };
-	collect_later(held);
-	assert_int_not_equal(held[0], writer);
-	assert_int_equal(fcntl(writer, F_GETFD), -1);
-	assert_int_equal(fcntl(held[0], F_GETFD), FD_CLOEXEC);
-	assert_int_equal(fcntl(held[1], F_GETFD), FD_CLOEXEC);
+	hold(&c, p[1]);
+	collect_later(&c);
+	assert_int_equal(c.held[0], -1);
+	assert_int_equal(fcntl(p[1], F_GETFD), -1);
+	assert_int_equal(fcntl(c.circle[0], F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(c.circle[1], F_GETFD), FD_CLOEXEC);
 	assert_false(ended(p[0], 50));
-	collect_now(held);
-	assert_int_equal(held[0], -1);
-	assert_int_equal(held[1], -1);
+	collect_now(&c);
+	assert_int_equal(c.circle[0], -1);
+	assert_int_equal(c.circle[1], -1);
 	assert_true(ended(p[0], 5000));
+	close(p[0]);
+}
+
+/* Each of them, wherever it is. */
+static void test_both(void **state)
+{
+	for (int first = 0; first < 2; first++) {
+		struct collect c = COLLECT_NONE;
+		int p[2][2];
+
+		(void)state;
+		for (int i = first; i < 2; i++) {
+			assert_int_equal(pipe2(p[i], O_CLOEXEC), 0);
+			c.held[i] = p[i][1];
+		}
+		collect_later(&c);
+		for (int i = first; i < 2; i++) {
+			assert_int_equal(fcntl(p[i][1], F_GETFD), -1);
+			assert_false(ended(p[i][0], 20));
+		}
+		collect_now(&c);
+		for (int i = first; i < 2; i++) {
+			assert_true(ended(p[i][0], 5000));
+			close(p[i][0]);
+		}
+	}
+}
+
+/* Without the sockets they are closed as they are. */
+static void test_no_sockets(void **state)
+{
+	struct rlimit old, few;
+	struct collect c;
+	int p[2];
+
+	(void)state;
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = (struct rlimit){ (rlim_t)p[1] + 1, old.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	hold(&c, p[1]);
+	collect_later(&c);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(c.held[0], p[1]);
+	assert_int_equal(c.circle[0], -1);
+	assert_false(ended(p[0], 20));
+	collect_now(&c);
+	assert_int_equal(c.held[0], -1);
+	assert_true(ended(p[0], 0));
 	close(p[0]);
 }
 
 static void test_none(void **state)
 {
-	int held[2] = { -1, -1 };
+	struct collect c = COLLECT_NONE;
 
 	(void)state;
-	collect_later(held);
-	assert_int_equal(held[0], -1);
-	assert_int_equal(held[1], -1);
+	collect_later(&c);
+	assert_int_equal(c.circle[0], -1);
+	assert_int_equal(c.circle[1], -1);
+	collect_now(&c);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_held_until_closed),
+		cmocka_unit_test(test_both),
+		cmocka_unit_test(test_no_sockets),
 		cmocka_unit_test(test_none),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
