@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "workspace/gitsafe.h"
+#include "workspace/protect_names.h"
 #include "workspace/protect_scan.h"
 #include "workspace/protect_walk.h"
 
@@ -333,6 +334,13 @@ void scan_pop(char *path)
 		path[0] = '\0';
 }
 
+/* Only "no" may be taken from it. */
+static bool is_missing(const struct scan *s, const struct place *w, const char *path)
+{
+	return (!w->cur[0] && protect_names_lack(s->names, path)) ||
+	       protect_missing(s->wsfd, path);
+}
+
 /*
  * Resolves w->rest below w->cur one component at a time, and records what it
  * meets: directories on the way are pinned, symlinks remembered and followed
@@ -366,7 +374,7 @@ int scan_from(struct scan *s, struct place *w, bool globbed)
 			memcpy(w->cur, path, strlen(path) + 1);
 			continue;
 		}
-		if (!strcmp(path, s->missing) || protect_missing(s->wsfd, path))
+		if (!strcmp(path, s->missing) || is_missing(s, w, path))
 			return scan_absent(s, w, globbed);
 		int fd = protect_open(s->wsfd, path, O_PATH);
 		if (fd == -ENOENT)
@@ -515,8 +523,11 @@ int protect_scan(struct protect *p, int wsfd, const char *root,
 		return err_set(err, BRIG_E_INTERNAL, EINVAL, "protect",
 			       "run id \"%s\" cannot be part of a file name", id);
 	cleanup_free struct place *w = malloc(sizeof *w);
-	if (!w)
+	cleanup_free struct protect_names *names = malloc(sizeof *names);
+	if (!w || !names)
 		return scan_no_memory(&s);
+	protect_names_read(names, wsfd);
+	s.names = names;
 	if (!root || snprintf(s.root, sizeof s.root, "%s", root) >= (int)sizeof s.root)
 		read_root(&s);
 	r = make_secret(&s);

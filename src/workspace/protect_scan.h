@@ -11,6 +11,7 @@
 #include "workspace/protect.h"
 
 struct gitindex_work;
+struct protect_names;
 
 struct scan {
 	struct protect *p;
@@ -18,6 +19,7 @@ struct scan {
 	size_t cap;
 	int wsfd, links;
 	int configs; /* read so far: they may include each other in circles */
+	const struct protect_names *names; /* of the workspace's top */
 	char missing[64];    /* a top-level name known to be absent: most of the
 				list lies below .git */
 	char root[PATH_MAX]; /* the workspace's path, to recognise absolute links into it */

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which names a directory certainly does not have: what a listing may be taken to say, and
+ * where nothing may be concluded from it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "workspace/protect_names.h"
+
+struct dir {
+	char path[64];
+	int fd;
+	struct protect_names names;
+};
+
+static int set_up(void **state)
+{
+	struct dir *d = calloc(1, sizeof *d);
+
+	assert_non_null(d);
+	*state = d;
+	snprintf(d->path, sizeof d->path, "/tmp/brig-names-XXXXXX");
+	assert_non_null(mkdtemp(d->path));
+	d->fd = open(d->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(d->fd >= 0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct dir *d = *state;
+	char command[128];
+
+	close(d->fd);
+	snprintf(command, sizeof command, "rm -rf %s", d->path);
+	assert_int_equal(system(command), 0);
+	free(d);
+	return 0;
+}
+
+static void make(const struct dir *d, const char *name)
+{
+	int fd = openat(d->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+/* Elsewhere nothing is concluded, and there is nothing to try. */
+static void need_known_fs(const struct dir *d)
+{
+	static const unsigned known[] = { 0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x794c7630 };
+	struct statfs fs;
+
+	assert_int_equal(statfs(d->path, &fs), 0);
+	for (size_t i = 0; i < 5; i++)
+		if ((unsigned)fs.f_type == known[i])
+			return;
+	print_message("SKIP: /tmp is a file system whose listings are not relied upon\n");
+	skip();
+}
+
+static bool lacks(struct dir *d, const char *name)
+{
+	protect_names_read(&d->names, d->fd);
+	return protect_names_lack(&d->names, name);
+}
+
+static void test_empty(void **state)
+{
+	struct dir *d = *state;
+
+	need_known_fs(d);
+	assert_true(lacks(d, ".git"));
+	assert_true(lacks(d, "HEAD"));
+	/* what every directory has */
+	assert_false(lacks(d, "."));
+	assert_false(lacks(d, ".."));
+}
+
+static void test_there_and_not(void **state)
+{
+	static const char *const there[] = { ".git", "a", ".envrc.old", "README.md" };
+	struct dir *d = *state;
+
+	need_known_fs(d);
+	for (size_t i = 0; i < 4; i++)
+		make(d, there[i]);
+	for (size_t i = 0; i < 4; i++)
+		assert_false(lacks(d, there[i]));
+	assert_true(lacks(d, ".envrc"));
+	assert_true(lacks(d, ".gi"));
+	assert_true(lacks(d, ".gitt"));
+	assert_true(lacks(d, ".vscode"));
+	assert_int_equal(unlinkat(d->fd, ".git", 0), 0);
+	assert_true(lacks(d, ".git"));
+}
+
+/* On a file system that takes them for the same it would be found by name. */
+static void test_other_case(void **state)
+{
+	struct dir *d = *state;
+
+	need_known_fs(d);
+	make(d, ".GIT");
+	make(d, "head");
+	assert_false(lacks(d, ".git"));
+	assert_false(lacks(d, "HEAD"));
+	assert_true(lacks(d, ".envrc"));
+}
+
+/* Letters that fold to plain ones, and signs that are passed over. */
+static void test_other_letters(void **state)
+{
+	static const char *const strange[] = { ".g\xe2\x80\x8cit", ".\xef\xbd\x87it",
+					       "\xff", "\xc3\xa4" };
+	struct dir *d = *state;
+
+	need_known_fs(d);
+	for (size_t i = 0; i < 4; i++) {
+		make(d, strange[i]);
+		assert_false(lacks(d, ".git"));
+		assert_false(lacks(d, "no such thing"));
+		assert_int_equal(unlinkat(d->fd, strange[i], 0), 0);
+		assert_true(lacks(d, ".git"));
+	}
+}
+
+/* One listing, or none: with every number of names around what it has room for. */
+static void test_many(void **state)
+{
+	struct dir *d = *state;
+	char name[24];
+	int known = 0, unknown = 0;
+
+	need_known_fs(d);
+	for (int i = 0; i < 200; i++) {
+		snprintf(name, sizeof name, "some-name-%04d", i);
+		make(d, name);
+		/* whatever is concluded, it is never that a name is not there */
+		assert_false(lacks(d, name));
+		assert_false(lacks(d, "some-name-0000"));
+		if (lacks(d, ".git")) {
+			assert_int_equal(unknown, 0);
+			known++;
+		} else {
+			unknown++;
+		}
+	}
+	assert_true(known > 50);
+	assert_true(unknown > 50);
+}
+
+/* Where names can be looked up that are not listed. */
+static void test_other_file_systems(void **state)
+{
+	struct protect_names names;
+
+	(void)state;
+	int fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	protect_names_read(&names, fd);
+	assert_false(protect_names_lack(&names, "no such thing"));
+	close(fd);
+}
+
+static void test_cannot_list(void **state)
+{
+	struct dir *d = *state;
+
+	protect_names_read(&d->names, -1);
+	assert_false(protect_names_lack(&d->names, ".git"));
+	if (geteuid() == 0)
+		return; /* root may */
+	assert_int_equal(chmod(d->path, 0300), 0);
+	assert_false(lacks(d, ".git"));
+	assert_int_equal(chmod(d->path, 0700), 0);
+}
+
+/* The time of the last access is not changed. */
+static void test_no_trace(void **state)
+{
+	const struct timespec old[2] = { { .tv_sec = 1000000000 }, { .tv_sec = 1000000000 } };
+	struct dir *d = *state;
+	struct stat st;
+
+	need_known_fs(d);
+	assert_int_equal(utimensat(AT_FDCWD, d->path, old, 0), 0);
+	assert_true(lacks(d, ".git"));
+	assert_int_equal(stat(d->path, &st), 0);
+	assert_int_equal(st.st_atim.tv_sec, 1000000000);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(test_empty),
+		TEST(test_there_and_not),
+		TEST(test_other_case),
+		TEST(test_other_letters),
+		TEST(test_many),
+		cmocka_unit_test(test_other_file_systems),
+		TEST(test_cannot_list),
+		TEST(test_no_trace),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
