@@ -57,19 +57,35 @@ static void on_fail_record(struct tree *t, struct wire *w)
 	fail(t, code, errnum, phase ? phase : "?", what ? what : "?");
 }
 
+static bool on_control(struct tree *t);
+
+/* The process is not as it should be.  It may be ending because a step of its own failed:
+ * it has said why before it ended, and its word is the cause. */
+static void hear_why(struct tree *t)
+{
+	while (t->ctl >= 0 && on_control(t))
+		;
+}
+
 static int read_evidence(struct tree *t, pid_t pid)
 {
+	struct evidence *ev = &t->res->evidence;
+	struct brig_error err = { 0 };
+
 	fd_close(&t->ready_pidfd);
 	t->ready_pidfd = sys_pidfd_open(pid);
 	if (t->ready_pidfd < 0) {
 		int e = errno;
+		hear_why(t);
 		fail(t, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
 		return -e;
 	}
-	struct evidence *ev = &t->res->evidence;
-	int r = t->job->gate ? evidence_read(ev, pid, t->ready_pidfd, &t->res->error) :
-			       evidence_read_status(ev, pid, &t->res->error);
+	int r = t->job->gate ? evidence_read(ev, pid, t->ready_pidfd, &err) :
+			       evidence_read_status(ev, pid, &err);
 	if (r < 0) {
+		hear_why(t);
+		if (t->res->error.code == BRIG_E_OK)
+			t->res->error = err;
 		tree_end(t);
 		return r;
 	}
@@ -95,6 +111,9 @@ static bool meets(struct tree *t, unsigned holds)
 	t->res->missing = (job->wanted | s->required) & ~holds;
 	if (!unmet)
 		return true;
+	hear_why(t);
+	if (err->code != BRIG_E_OK)
+		return false;
 	layers_list(unmet, list, sizeof list);
 	err_set(err, unmet & LAYER_BIT(LAYER_LANDLOCK) ? BRIG_E_LANDLOCK_UNAVAILABLE :
 							 BRIG_E_REQUIRE_UNMET, 0, "evidence",
@@ -143,7 +162,9 @@ static void judge_and_release(struct tree *t)
 	terminal_start(&t->term);
 	const struct wire go = { .type = WIRE_GO };
 	if (send(t->ctl, &go, sizeof go, MSG_NOSIGNAL) != (ssize_t)sizeof go) {
-		fail(t, BRIG_E_SETUP_FAILED, errno, "release", "the command's process");
+		int e = errno;
+		hear_why(t);
+		fail(t, BRIG_E_SETUP_FAILED, e, "release", "the command's process");
 		return;
 	}
 	t->released = true;
@@ -217,16 +238,17 @@ static void on_status(struct tree *t)
 	}
 }
 
-static void on_control(struct tree *t)
+/* One record; false when there was none, or there will be no more. */
+static bool on_control(struct tree *t)
 {
 	struct wire_in in;
 	int got = wire_recv(t->ctl, &in);
 
 	if (got == -EAGAIN)
-		return;
+		return false;
 	if (got == 0) {
 		fd_close(&t->ctl); /* the command is running, or all is over */
-		return;
+		return false;
 	}
 	cleanup_close int fd = wire_fd(&in);
 	/* Its end of this socket is closed by the execve: whoever speaks is brig. */
@@ -238,6 +260,7 @@ static void on_control(struct tree *t)
 		on_filtered(t, in.from, &fd);
 	else if (in.w.type == WIRE_READY && !t->released)
 		on_ready(t, &in.w, in.from, &fd);
+	return true;
 }
 
 static void on_note(struct tree *t)

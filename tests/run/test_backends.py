@@ -443,6 +443,19 @@ def test_filter_before_the_rules(user):
     assert order == ["execve", "seccomp", "landlock_restrict_self", "execve"], order
 
 
+def test_the_cause_is_what_failed(user):
+    """A step of the command's process fails, and it is gone when the supervisor looks at it:
+    what it said is the cause, not that it is gone."""
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+    p = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=landlock_restrict_self,pidfd_open", "-e",
+                        "inject=landlock_restrict_self:error=EPERM", "-e", "inject=pidfd_open:delay_enter=300000", BRIG,
+                        "run", "--workspace", user.ws, *LL, "--", "/bin/true"], env=user.env, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, **user.as_user())
+    assert p.returncode == 125, p
+    assert p.stderr.startswith(b"brig: LANDLOCK_UNAVAILABLE: restricting the command"), p.stderr
+
+
 def root_in_a_users_workspace(base, account):
     if not IS_ROOT:
         pytest.skip("not root")
