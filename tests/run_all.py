@@ -276,7 +276,7 @@ def stage_vm(count, args):
                               "-x", "/usr/lib/x86_64-linux-gnu/systemd",
                               "-x", "/usr/lib/systemd/user",
                               "tests/vm/cgroup-systemd.sh"]),
-            ("brig-v2", ["-b", f"{args.build}/brig", "-b", f"{t}/probe",
+            ("brig-v2", ["-b", f"{args.build}/brig", "-b", f"{t}/probe", "-b", f"{t}/inject",
                          "tests/vm/brig-v2.sh"])]
     for name, more in jobs:
         if not os.path.exists(os.path.join(ROOT, more[-1])):

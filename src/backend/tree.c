@@ -226,13 +226,15 @@ static int prepare(struct tree *t, struct brig_error *err)
 		return err_set(err, BRIG_E_NO_MEMORY, -r, "prepare", "signals");
 	decide_sharing(t);
 	/* A process enters a version 1 group by itself, at any time. */
-	t->late_limits = t->borrowed && wants_groups(t->job->spec, true) && cgroup_is_v1();
+	const bool v1 = cgroup_is_v1();
+	t->late_limits = t->borrowed && v1 && wants_groups(t->job->spec, true);
+	t->group_first = t->borrowed && !v1;
 	if (!t->borrowed)
 		r = make_before(t, true, err);
 	else if (t->job->plan_first || !t->share)
 		r = make_plan(t, err);
-	if (r == 0 && t->borrowed && !t->late_limits)
-		r = make_limits(t, cgroup_is_v1(), err);
+	if (r == 0 && t->borrowed && !t->late_limits && !t->group_first)
+		r = make_limits(t, v1, err); /* there are none, and it says why */
 	return r == 0 ? make_channels(t, err) : r;
 }
 
@@ -262,8 +264,15 @@ static int hand_over(struct tree *t, enum wire_type type, const int *fds, size_t
  * From the keeper's start on whatever is made here is cleaned up. */
 static int make_the_rest(struct tree *t, struct brig_error *err)
 {
-	int r = t->planned ? 0 : make_plan(t, err);
+	int r = 0;
 
+	if (t->group_first) {
+		r = make_limits(t, false, err);
+		t->group_failed = r < 0;
+		word_set(&t->group_done);
+	}
+	if (r == 0 && !t->planned)
+		r = make_plan(t, err);
 	if (r == 0 && t->share)
 		r = hand_over(t, WIRE_GIVEN, NULL, 0, err);
 	if (r == 0 && t->late_limits)
@@ -309,8 +318,8 @@ static int fork_keeper(struct tree *t, struct brig_error *err)
 	int r = 0;
 
 	if (t->borrowed) {
-		bool limits = t->late_limits;
-		t->borrowed = t->late_limits = t->job->beside = false;
+		bool limits = t->late_limits || t->group_first;
+		t->borrowed = t->late_limits = t->group_first = t->job->beside = false;
 		r = make_before(t, limits, err);
 	}
 	if (r < 0)

@@ -210,6 +210,18 @@ static bool take_office(struct keeper *k)
 	return true;
 }
 
+/* 0, or -errno when there is no group to be born into. */
+static int await_group(struct keeper *k)
+{
+	const struct tree *t = k->t;
+
+	while (!word_is_set(&t->group_done) && !k->orphaned) {
+		word_await(&t->group_done);
+		k->orphaned = !word_is_set(&t->group_done) && is_orphan(k);
+	}
+	return t->group_failed ? -ECANCELED : 0;
+}
+
 int keeper_main(void *arg)
 {
 	struct tree *t = arg;
@@ -228,15 +240,20 @@ int keeper_main(void *arg)
 			return 1;
 		forget_supervisor(t);
 	}
+	if (t->group_first) {
+		if (!take_office(&k))
+			return 1;
+		r = await_group(&k);
+	}
 	/* a command's process that borrows does it itself; what a copy notes nobody sees */
-	if (!(t->borrowed && t->share))
+	if (r == 0 && !k.orphaned && !(t->borrowed && t->share))
 		r = t->job->begin ? t->job->begin(t->job->arg) : 0;
-	if (r == 0)
+	if (r == 0 && !k.orphaned)
 		r = start(t);
 	k.command = r > 0 ? r : 0;
 	/* The command's process, which has the longer way to go, is on it by now, and dies
 	 * with us if this fails. */
-	if (t->borrowed && !take_office(&k))
+	if (t->borrowed && !t->group_first && !take_office(&k))
 		return 1;
 	if (!t->borrowed) {
 		/* the command's process, which may have our memory, goes by the other */

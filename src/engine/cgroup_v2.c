@@ -14,6 +14,7 @@
  *   scope   a person asked for the limit: systemd makes us a delegated scope,
  *           and then it is "leaf".
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/sys.h"
 #include "engine/cgroup_internal.h"
 
 enum { SYSTEMD_WAIT_MS = 2000, LOCK_TRIES = 50, MEMBERS_MAX = 64 };
@@ -353,16 +355,11 @@ static bool no_other_child(int dir)
 		if (n <= 0)
 			return n == 0;
 		for (long at = 0; at < n;) {
-			/* struct linux_dirent64: u64 ino, s64 off, u16 reclen,
-			 * u8 type, name */
-			uint16_t len;
-			memcpy(&len, list + at + 16, sizeof len);
-			unsigned char type = (unsigned char)list[at + 18];
-			const char *name = list + at + 19;
-			if (type == 4 && name[0] != '.' &&
-			    strcmp(name, CG_LEAF_NAME) != 0)
+			const struct sys_dirent *e = (const void *)(list + at);
+			if (e->type == DT_DIR && e->name[0] != '.' &&
+			    strcmp(e->name, CG_LEAF_NAME) != 0)
 				return false;
-			at += len;
+			at += e->len;
 		}
 	}
 }

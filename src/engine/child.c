@@ -108,7 +108,7 @@ static void take_plan(struct launch *l)
 		}
 		at = root_next_caller(&l->root, at);
 	} while (at < l->plan->n_ops);
-	launch_set(&l->plan_done);
+	word_set(&l->plan_done);
 }
 
 /*
@@ -323,7 +323,7 @@ static void open_directory(struct launch *l)
 static void announce_tree(struct launch *l)
 {
 	open_directory(l);
-	launch_set(&l->tree_done);
+	word_set(&l->tree_done);
 }
 
 /* The command must not inherit that it is tied to one. */
@@ -342,8 +342,8 @@ static int early_main(void *arg)
 	if (plan_own_net(l->spec))
 		netns_make(l);
 	/* if the builder dies meanwhile, so do we: it is pid 1 */
-	while (!launch_is_set(&l->plan_done))
-		launch_await(&l->plan_done);
+	while (!word_is_set(&l->plan_done))
+		word_await(&l->plan_done);
 	if (!l->plan->lock)
 		job_main(l, true);
 	return 0; /* reaped by init, whose child it becomes with our exec */

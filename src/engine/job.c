@@ -231,10 +231,10 @@ void job_main(struct launch *l, bool early)
 	give_way();
 	/* What was taken away does not come back, so that the supervisor may look at
 	 * it now, while the tree is being built. */
-	if (early && !l->spec->seccomp && !launch_is_set(&l->tree_done))
+	if (early && !l->spec->seccomp && !word_is_set(&l->tree_done))
 		report(l, &confined, &listener);
-	while (early && !launch_is_set(&l->tree_done))
-		launch_await(&l->tree_done);
+	while (early && !word_is_set(&l->tree_done))
+		word_await(&l->tree_done);
 	umask(l->umask);
 	take_stdio(l, early);
 	enter_directory(l);

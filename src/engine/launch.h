@@ -55,7 +55,7 @@ struct launch {
 	int groups[CG_MAX_DIRS];          /* version 1: their `tasks`, which the job enters */
 	unsigned n_groups;                /* as many, once plan_done is set */
 	struct spawn_rooms rooms;
-	/* from the builder to the job, or back: launch_set() */
+	/* from the builder to the job, or back: word_set() */
 	uint32_t netns_done, plan_done, tree_done;
 	int first_mntns;                  /* see lock_mounts() */
 	int cwdfd;                        /* where the command starts, in the new tree */
@@ -77,12 +77,6 @@ void launch_copy_free(struct launch *copy);
 
 /* The builder: runs as pid 1 of the new namespaces, never returns. */
 int child_main(void *launch) __attribute__((noreturn));
-
-/* A word that one of two processes on the same memory waits for.  A wait may end
- * early, and does after a while, to look. */
-void launch_set(uint32_t *word);
-bool launch_is_set(const uint32_t *word);
-void launch_await(const uint32_t *word);
 
 /* Makes the network namespace and is in it; join, in the builder, waits for that
  * and moves the builder in. */

@@ -6,36 +6,16 @@
  * memory and descriptors meanwhile, but not errno: system calls are made bare.
  */
 #include <errno.h>
-#include <linux/futex.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/raw.h"
 #include "engine/launch.h"
-
-void launch_set(uint32_t *word)
-{
-	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
-	SYS6(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
-}
-
-bool launch_is_set(const uint32_t *word)
-{
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0;
-}
-
-void launch_await(const uint32_t *word)
-{
-	const struct timespec a_while = { .tv_nsec = 50000000 };
-
-	SYS6(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &a_while, 0, 0);
-}
 
 int netns_loopback_up(void)
 {
@@ -83,7 +63,7 @@ static long make_namespace(const struct launch *l)
 void netns_make(struct launch *l)
 {
 	l->netns = (int)make_namespace(l);
-	launch_set(&l->netns_done);
+	word_set(&l->netns_done);
 	/* the builder joins meanwhile; the job is not released before it is done */
 	if (l->netns >= 0 && l->spec->loopback && !l->allow) {
 		int r = netns_loopback_up();
@@ -97,11 +77,11 @@ void netns_join(struct launch *l, pid_t maker)
 {
 	int st;
 
-	while (!launch_is_set(&l->netns_done)) {
-		launch_await(&l->netns_done);
+	while (!word_is_set(&l->netns_done)) {
+		word_await(&l->netns_done);
 		/* now and then: it may have died without a word */
-		if (!launch_is_set(&l->netns_done) && waitpid(maker, &st, WNOHANG) != 0 &&
-		    !launch_is_set(&l->netns_done))
+		if (!word_is_set(&l->netns_done) && waitpid(maker, &st, WNOHANG) != 0 &&
+		    !word_is_set(&l->netns_done))
 			child_fail(l, BRIG_E_NAMESPACE_DENIED, ECHILD, "net",
 				   "the process that makes the network namespace died");
 	}

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -11,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -84,6 +86,24 @@ bool spawn_hide(struct spawn_rooms *r, bool movable)
 	r->was_open = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1;
 	r->hidden = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
 	return r->hidden;
+}
+
+void word_set(uint32_t *word)
+{
+	__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+	SYS6(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+}
+
+bool word_is_set(const uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0;
+}
+
+void word_await(const uint32_t *word)
+{
+	const struct timespec a_while = { .tv_nsec = 50000000 };
+
+	SYS6(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &a_while, 0, 0);
 }
 
 #if SPAWN_OWN_ERRNO

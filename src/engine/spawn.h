@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/sys.h"
@@ -74,5 +75,11 @@ bool spawn_hide(struct spawn_rooms *r, bool movable);
  */
 pid_t spawn(struct clone_args *args, const struct spawn_rooms *r, unsigned i,
 	    int (*entry)(void *), void *arg);
+
+/* A word that one of two processes on the same memory waits for.  A wait may end
+ * early, and does after a while, to look. */
+void word_set(uint32_t *word);
+bool word_is_set(const uint32_t *word);
+void word_await(const uint32_t *word);
 
 #endif

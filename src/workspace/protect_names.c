@@ -12,20 +12,11 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/sys.h"
 
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
-
-/* What the kernel writes (struct linux_dirent64); the name follows. */
-struct entry {
-	uint64_t ino;
-	int64_t off;
-	uint16_t size;
-	uint8_t type;
-} __attribute__((packed, aligned(8)));
-
-#define NAME_AT 19
 
 /* Where a listing has every name that can be looked up.  A file system in user space, one
  * of the network or an automatic mount need not keep to that. */
@@ -46,16 +37,14 @@ static bool lists_all(int fd)
 /* The name of the entry at *at, which then is the next one; NULL at the end. */
 static const char *next(const struct protect_names *names, size_t *at)
 {
-	struct entry e;
+	const size_t head = offsetof(struct sys_dirent, name), left = names->n - *at;
+	const struct sys_dirent *e = (const void *)(names->entries + *at);
 
-	if (names->n - *at < sizeof e)
+	/* aligned, as the kernel makes every one; and long enough to end */
+	if (left <= head || e->len <= head || e->len > left || e->len % _Alignof(struct sys_dirent))
 		return NULL;
-	const char *p = names->entries + *at;
-	memcpy(&e, p, sizeof e);
-	if (e.size <= NAME_AT || e.size > names->n - *at)
-		return NULL;
-	*at += e.size;
-	return p + NAME_AT;
+	*at += e->len;
+	return e->name;
 }
 
 /* In a directory that takes upper and lower case for the same, letters of other scripts,

@@ -72,6 +72,10 @@ expect 0 'process limit, counted' brig run --workspace /work-user --pids 8 --jso
 says '"kind":"pids"'
 none_left
 
+expect 3 'landlock, as root' brig run --backend landlock --workspace /work-user --json -- sh -c 'exit 3'
+says '"memory","pids","cpu"'
+none_left
+
 expect 124 'deadline' brig run --workspace /work-user --timeout 1 -- \
 	sh -c 'setsid sleep 1000 & trap "" TERM; sleep 1000'
 none_left
@@ -82,6 +86,8 @@ mkdir $cg/session
 echo $$ >$cg/session/cgroup.procs
 expect 125 'a limit asked for without delegation' \
 	as_user brig run --memory 24M -- true
+says LIMIT_UNENFORCEABLE
+expect 125 'the same, landlock' as_user brig run --backend landlock --memory 24M -- true
 says LIMIT_UNENFORCEABLE
 expect 0 'default limits without delegation' as_user brig run --json -- true
 says '"missing":\["memory","cpu"\]'
@@ -132,6 +138,25 @@ done
 sleep 2
 runs 'sleep 4711' && bad 'a killed supervisor left its command'
 none_left
+
+# The same at every call from the group on: who would have to remove it is there before it.
+for b in native landlock; do
+	inject -l -o /tmp/calls -- brig run --backend $b --workspace /work-user -- true >/dev/null 2>&1
+	awk '/^call supervisor/ { if ($3 == "mkdir") on = 1; if (on && n++ < 30) print $3 ":" $4 }' \
+		/tmp/calls >/tmp/todo
+	[ "$(wc -l </tmp/todo)" -eq 30 ] || bad "$b: no calls to be killed at"
+	hit=0
+	while read -r call; do
+		inject -o /tmp/report -f "supervisor:$call:KILL" -- \
+			brig run --backend $b --workspace /work-user -- true >/dev/null 2>&1
+		grep -q '^hit ' /tmp/report && hit=$((hit + 1))
+		grep '^left\|^hang' /tmp/report && bad "$b, killed at $call"
+		none_left
+		find $cg -name 'brig-*' -exec rmdir {} +
+	done </tmp/todo
+	echo "== $b: killed at $hit calls"
+	[ $hit -ge 25 ] || bad "$b: killed only $hit times"
+done
 
 [ $failed -eq 0 ] && echo 'all as expected'
 exit $failed
