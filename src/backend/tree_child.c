@@ -346,8 +346,9 @@ static void load_filter(const struct child *c, struct wire *ready, int *listener
 static void say(const struct child *c, struct wire *w, enum wire_type type, int *listener)
 {
 	w->type = type;
-	if (wire_send(c->ends.ctl, w, listener, *listener >= 0) < 0)
-		exec_leave(125);
+	int r = wire_send(c->ends.ctl, w, listener, *listener >= 0);
+	if (r < 0) /* too many descriptors of this user's on their way, for one */
+		fail(c, BRIG_E_SETUP_FAILED, -r, "filter", "handing over its listener");
 	/* whoever holds it answers; that must not be one of those who ask */
 	fd_close(listener);
 }

@@ -173,7 +173,6 @@ static void judge_and_release(struct tree *t)
 	t->res->setup_us = (t->t_release - t->t_start) / 1000;
 	/* It has its own copies: end of file must mean that it closed them. */
 	tree_close_ends(&t->ends);
-	collect_later(&t->held);
 }
 
 /*
@@ -232,6 +231,7 @@ static void on_status(struct tree *t)
 		 * takes a while to end: time to look at the workspace. */
 		t->settled = true;
 		tree_settle(t, t->res);
+		collect_later(&t->held);
 		/* on the way to a group that was not to be had its parent may have changed */
 		__atomic_store_n(&t->clean, t->cg.n_dirs == 0 && !t->cg.leaf[0],
 				 __ATOMIC_RELEASE);

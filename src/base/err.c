@@ -21,6 +21,12 @@ const char *brig_code_name(enum brig_code code)
 	return code_names[code];
 }
 
+/* One of those that are met, not every C library has a word for. */
+static const char *text_of(int errnum)
+{
+	return errnum == ETOOMANYREFS ? "Too many references" : strerror(errnum);
+}
+
 int err_set(struct brig_error *e, enum brig_code code, int errnum,
 	    const char *phase, const char *fmt, ...)
 {
@@ -37,7 +43,7 @@ int err_set(struct brig_error *e, enum brig_code code, int errnum,
 	int n = vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	if (errnum && n >= 0 && (size_t)n < sizeof text)
-		snprintf(text + n, sizeof text - (size_t)n, ": %s", strerror(errnum));
+		snprintf(text + n, sizeof text - (size_t)n, ": %s", text_of(errnum));
 	/* Names and values are whatever somebody chose: one plain line of them
 	 * reaches a terminal, a log or JSON. */
 	str_clean(text, e->message, sizeof e->message);

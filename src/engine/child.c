@@ -63,7 +63,7 @@ static void copy_text(char *to, size_t cap, const char *from)
 	to[n] = '\0';
 }
 
-void child_fail(const struct launch *l, enum brig_code code, int errnum,
+void child_tell(const struct launch *l, enum brig_code code, int errnum,
 		const char *phase, const char *what)
 {
 	struct wire w = { .type = WIRE_FAIL, .code = code, .errnum = errnum };
@@ -72,6 +72,12 @@ void child_fail(const struct launch *l, enum brig_code code, int errnum,
 	copy_text(w.what, sizeof w.what, what);
 	/* if nobody listens, nobody will release anything either */
 	(void)!write(l->ctl_child, &w, sizeof w);
+}
+
+void child_fail(const struct launch *l, enum brig_code code, int errnum,
+		const char *phase, const char *what)
+{
+	child_tell(l, code, errnum, phase, what);
 	_exit(125);
 }
 

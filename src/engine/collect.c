@@ -22,7 +22,7 @@ void collect_later(struct collect *c)
 	for (size_t i = 0; i < COLLECT_MAX; i++)
 		if (c->held[i] >= 0)
 			fds[n++] = c->held[i];
-	if (n == 1 || socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, sv) < 0)
+	if (n == 1 || c->circle[0] >= 0 || socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, sv) < 0)
 		return;
 	/* A message to the socket that carries the socket itself: once we close it,
 	 * nobody but its own queue refers to it.  What else is in the message goes
@@ -56,6 +56,7 @@ void collect_later(struct collect *c)
 
 void collect_now(struct collect *c)
 {
+	collect_later(c);
 	/* In this order: the end of the second wakes the collector, which has to find the
 	 * circle given up.  Else it lives until somebody else closes a socket. */
 	fd_close(&c->circle[0]);

@@ -17,8 +17,10 @@ struct collect {
 };
 #define COLLECT_NONE ((struct collect){ { -1, -1 }, { -1, -1 } })
 
+/* When there is a moment's time; not long before the end, as what is on its way counts
+ * against the user's limit of open files, for all of his processes together. */
 void collect_later(struct collect *c);
-/* Closes all there is. */
+/* Closes all there is; does the former first, if nobody has. */
 void collect_now(struct collect *c);
 
 #endif

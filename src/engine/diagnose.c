@@ -150,6 +150,9 @@ static const struct {
 	{ BRIG_E_BAD_WORKSPACE, 0, "brig must be able to look at everything it protects "
 	  "there: check its permissions" },
 	{ BRIG_E_NO_MEMORY, EMFILE, "raise the limit on open files (ulimit -n)" },
+	{ BRIG_E_SETUP_FAILED, ETOOMANYREFS,
+	  "descriptors that your programs have sent and nobody has received count against "
+	  "the limit on open files: raise it (ulimit -n), or end who has sent them" },
 	{ BRIG_E_NO_MEMORY, 0, "give brig more memory, processes or descriptors "
 	  "(ulimit -a shows the limits)" },
 	{ BRIG_E_BAD_CWD, 0, "give an existing directory inside the workspace" },

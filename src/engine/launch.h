@@ -94,7 +94,9 @@ void job_main(struct launch *l, bool early) __attribute__((noreturn));
 void child_take_ids(const struct launch *l);
 void child_own_keyring(const struct launch *l);
 
-/* Sends a WIRE_FAIL record and ends the process. */
+/* Sends a WIRE_FAIL record; and ends the process. */
+void child_tell(const struct launch *l, enum brig_code code, int errnum,
+		const char *phase, const char *what);
 void child_fail(const struct launch *l, enum brig_code code, int errnum,
 		const char *phase, const char *what) __attribute__((noreturn));
 

@@ -157,6 +157,8 @@ void run_settle(struct run *r)
 	 * may have a process in it that is not yet taken apart: finish() tries again. */
 	if (r->cg.version != 2 && cgroup_try_remove(&r->cg))
 		dismiss(r);
+	/* init is still on its way out */
+	collect_later(&r->held);
 }
 
 /* False: somebody who uses our memory may still be there. */

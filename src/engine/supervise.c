@@ -131,10 +131,7 @@ static void read_confined(struct run *r)
 	/* the caller's own limit counts only when it is at least as tight */
 	if (!r->l.nproc || ev->nproc > r->l.nproc)
 		ev->nproc = 0;
-	/* Mostly nobody waits for us now.  After the release the command may: we are where
-	 * it is. */
 	evidence_hold(&r->held, r->job, r->job_pidfd);
-	collect_later(&r->held);
 	root_reap_holder(&r->l.root);
 }
 

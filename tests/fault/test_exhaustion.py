@@ -57,6 +57,54 @@ def test_descriptor_table_full_of_inherited_ones(who):
             os.close(fd)
 
 
+# Descriptors that were sent and not received: as many as it is told, until its input ends.
+ON_THEIR_WAY = r"""
+import socket, sys
+kept = []
+for _ in range(int(sys.argv[1]) // 50):
+    kept.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+    socket.send_fds(kept[-1][0], [b"x"], [0] * 50)
+print("sent", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_descriptors_on_their_way(base, account, backend):
+    """They count against one limit for all programs of a user: beyond it brig cannot hand
+    over the filter's listener, and says so."""
+    w = support.make_who("user", base, account)
+    with w.popen(["/usr/bin/python3", "-c", ON_THEIR_WAY, "200"], cwd="/", stdin=subprocess.PIPE,
+                 stdout=subprocess.PIPE) as p:
+        assert p.stdout.readline() == b"sent\n"
+        out = run_scene(Scene(w, "sent", plain=True), opts=["--backend", backend],
+                        preexec_fn=limited(resource.RLIMIT_NOFILE, 150))
+        p.stdin.close()
+    assert out.code == 125 and not out.ran, out
+    assert out.json["error"]["code"] == "SETUP_FAILED", out.json["error"]
+    assert "Too many references" in out.json["error"]["message"], out.json["error"]
+    assert "ulimit -n" in out.json["error"]["fix"], out.json["error"]
+    sound(out, "descriptors on their way")
+    out = run_scene(Scene(w, "received", plain=True), opts=["--backend", "native"],
+                    preexec_fn=limited(resource.RLIMIT_NOFILE, 150))
+    assert out.ran, out
+
+
+def test_many_at_once(base, account):
+    """A run at work has nothing on its way that would count against the next one."""
+    w = support.make_who("user", base, account)
+    runs, words = [], []
+    for i in range(30):
+        ws = w.mkdir(w.base / ("many%d" % i))
+        runs.append(w.popen([support.BRIG, "run", "--workspace", ws, "--", "/bin/sh", "-c", "echo here; read x"], cwd="/",
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            preexec_fn=limited(resource.RLIMIT_NOFILE, 48)))
+        words.append(runs[-1].stdout.readline())
+    said = [p.communicate(b"now\n", timeout=20)[1] for p in runs]
+    assert words == [b"here\n"] * 30, (words, said)
+    assert [p.returncode for p in runs] == [0] * 30, said
+
+
 def test_little_address_space(who):
     ran = {}
     for size in (256 * K, 512 * K, M, 1280 * K, 1536 * K, 1792 * K, 2 * M, 3 * M, 4 * M, 6 * M, 8 * M, 16 * M, 64 * M):

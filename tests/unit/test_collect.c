@@ -75,6 +75,44 @@ static void test_both(void **state)
 	}
 }
 
+/* At the end, if nobody had a moment before. */
+static void test_only_at_the_end(void **state)
+{
+	struct collect c;
+	int p[2];
+
+	(void)state;
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	hold(&c, p[1]);
+	assert_false(ended(p[0], 20));
+	collect_now(&c);
+	assert_int_equal(c.held[0], -1);
+	assert_int_equal(c.circle[0], -1);
+	assert_true(ended(p[0], 5000));
+	close(p[0]);
+}
+
+/* Twice is once. */
+static void test_twice(void **state)
+{
+	struct collect c;
+	int p[2];
+
+	(void)state;
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	hold(&c, p[1]);
+	collect_later(&c);
+	const int first = c.circle[0], second = c.circle[1];
+	collect_later(&c);
+	assert_int_equal(c.circle[0], first);
+	assert_int_equal(c.circle[1], second);
+	collect_now(&c);
+	assert_int_equal(fcntl(first, F_GETFD), -1);
+	assert_int_equal(fcntl(second, F_GETFD), -1);
+	assert_true(ended(p[0], 5000));
+	close(p[0]);
+}
+
 /* Without the sockets they are closed as they are. */
 static void test_no_sockets(void **state)
 {
@@ -89,11 +127,11 @@ static void test_no_sockets(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	hold(&c, p[1]);
 	collect_later(&c);
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	assert_int_equal(c.held[0], p[1]);
 	assert_int_equal(c.circle[0], -1);
 	assert_false(ended(p[0], 20));
 	collect_now(&c);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	assert_int_equal(c.held[0], -1);
 	assert_true(ended(p[0], 0));
 	close(p[0]);
@@ -115,6 +153,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_held_until_closed),
 		cmocka_unit_test(test_both),
+		cmocka_unit_test(test_only_at_the_end),
+		cmocka_unit_test(test_twice),
 		cmocka_unit_test(test_no_sockets),
 		cmocka_unit_test(test_none),
 	};
