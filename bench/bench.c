@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sandbox start costs, side by side.  Contestants take turns (A, B, C,
- * A, B, C, …) so that drift of the machine hits all of them alike; medians
- * are compared, never single runs.  A contestant that fails ends the whole
+ * What a sandbox start costs, side by side.  Contestants take turns, in another
+ * order each time (A, B, C, B, A, C, …), so that drift of the machine, and what
+ * one leaves to the kernel to take apart, hits all of them alike; medians are
+ * compared, never single runs.  A contestant that fails ends the whole
  * benchmark with its message: a failure is fast and would flatter it.
  */
 #include <errno.h>
@@ -269,15 +270,31 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Another order each time: the kernel is still at work on what the one before has left. */
+static void shuffle(size_t *order)
+{
+	for (size_t k = count; k > 1; k--) {
+		size_t other = (size_t)rand() % k, kept = order[k - 1];
+		order[k - 1] = order[other];
+		order[other] = kept;
+	}
+}
+
 static void measure(void)
 {
 	for (int i = 0; i < opt.warmup; i++)
 		for (size_t k = 0; k < count; k++)
 			run_once(&list[k]);
+	size_t order[sizeof list / sizeof list[0]];
+	for (size_t k = 0; k < count; k++)
+		order[k] = k;
+	srand((unsigned)time(NULL));
 	for (int i = 0; i < opt.rounds; i++) {
+		shuffle(order);
 		for (size_t k = 0; k < count; k++) {
 			pause_ms(opt.pace);
-			list[k].ms[i] = run_once(&list[k]);
+			struct contestant *c = &list[order[k]];
+			c->ms[i] = run_once(c);
 		}
 	}
 	for (size_t k = 0; k < count; k++) {

@@ -14,7 +14,7 @@ brig=${BRIG:-$top/build/brig}
 bench=${BENCH:-$top/build/bench/bench}
 filter=${FILTER:-$top/build/bench/default.bpf}
 rounds=${ROUNDS:-300}
-paced_rounds=${PACED_ROUNDS:-60}
+paced_rounds=${PACED_ROUNDS:-120}
 pace=${PACE:-100}
 binds=${BINDS:-100}
 user=${BENCH_USER:-brigtest}
@@ -40,10 +40,10 @@ else
 fi
 if [ -x "$brig" ]; then
 	cp "$brig" "$dir/brig"
-# what an allow-list needs
-if [ -x "$(dirname "$brig")/brig-egress" ]; then
-	cp "$(dirname "$brig")/brig-egress" "$dir/"
-fi
+	# what an allow-list needs
+	if [ -x "$(dirname "$brig")/brig-egress" ]; then
+		cp "$(dirname "$brig")/brig-egress" "$dir/"
+	fi
 	brig=$dir/brig
 else
 	echo "run.sh: $brig is not there; comparing bare and bwrap only" >&2
