@@ -228,13 +228,16 @@ static int prepare(struct tree *t, struct brig_error *err)
 	/* A process enters a version 1 group by itself, at any time. */
 	const bool v1 = cgroup_is_v1();
 	t->late_limits = t->borrowed && v1 && wants_groups(t->job->spec, true);
-	t->group_first = t->borrowed && !v1;
+	/* An ordinary user who asks for a limit may get it from systemd, which moves us, and
+	 * nobody else, into a scope; who is not in there cannot clone into it. */
+	t->group_first = t->borrowed && !v1 &&
+			 (geteuid() == 0 || !(t->job->spec->required & LAYERS_LIMITS));
 	if (!t->borrowed)
 		r = make_before(t, true, err);
 	else if (t->job->plan_first || !t->share)
 		r = make_plan(t, err);
 	if (r == 0 && t->borrowed && !t->late_limits && !t->group_first)
-		r = make_limits(t, v1, err); /* there are none, and it says why */
+		r = make_limits(t, v1, err);
 	return r == 0 ? make_channels(t, err) : r;
 }
 
@@ -260,6 +263,16 @@ static int hand_over(struct tree *t, enum wire_type type, const int *fds, size_t
 			       "handing over descriptors") : 0;
 }
 
+/* What ends our process group must not end the keeper before the group is made, and with
+ * it the one who would remove that. */
+static void await_office(const struct tree *t)
+{
+	struct pollfd gone = { .fd = t->keeper_pidfd, .events = POLLIN };
+
+	while (!word_is_set(&t->in_office) && poll(&gone, 1, 0) == 0)
+		word_await(&t->in_office);
+}
+
 /* Beside the command's process, which takes away from itself what it can meanwhile.
  * From the keeper's start on whatever is made here is cleaned up. */
 static int make_the_rest(struct tree *t, struct brig_error *err)
@@ -267,6 +280,7 @@ static int make_the_rest(struct tree *t, struct brig_error *err)
 	int r = 0;
 
 	if (t->group_first) {
+		await_office(t);
 		r = make_limits(t, false, err);
 		t->group_failed = r < 0;
 		word_set(&t->group_done);

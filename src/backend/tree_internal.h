@@ -61,9 +61,10 @@ struct tree {
 	bool planned;     /* settle() has something to go by */
 	bool late_limits; /* groups are made while it starts, and handed over */
 	/* Version 2: it is born in its group, which is made when the keeper is there, who
-	 * would have to remove it.  The word says that the group is, or will not be. */
+	 * would have to remove it.  The words: that it is, and that the group is,
+	 * or will not be. */
 	bool group_first, group_failed;
-	uint32_t group_done;
+	uint32_t in_office, group_done;
 
 	struct tree_ends ends;
 	int ctl;

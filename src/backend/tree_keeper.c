@@ -243,6 +243,7 @@ int keeper_main(void *arg)
 	if (t->group_first) {
 		if (!take_office(&k))
 			return 1;
+		word_set(&t->in_office);
 		r = await_group(&k);
 	}
 	/* a command's process that borrows does it itself; what a copy notes nobody sees */

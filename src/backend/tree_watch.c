@@ -515,8 +515,7 @@ void tree_watch(struct tree *t)
 		if (t->keeper_gone)
 			break; /* nothing but the end */
 	}
-	if (t->ctl >= 0)
-		on_control(t);
+	hear_why(t);
 	struct pollfd last = { .fd = t->status_read, .events = POLLIN };
 	while (t->status_read >= 0 && poll(&last, 1, 0) > 0)
 		on_status(t);

@@ -240,7 +240,7 @@ void cgroup_init(struct cgroup *cg)
 	 * its own */
 	cg->version = 0;
 	cg->enforced = 0;
-	cg->clone_fd = -1;
+	cg->clone_fd = cg->lock = -1;
 	for (int i = 0; i < CG_MAX_DIRS; i++) {
 		cg->task_fds[i] = -1;
 		cg->bits[i] = 0;

@@ -45,6 +45,8 @@ struct cgroup {
 	int n_dirs;                /* that many of dirs[] and groups[] are filled in */
 	unsigned bits[CG_MAX_DIRS]; /* CG_ bits the group in dirs[] limits */
 	bool scope;                /* v2 scope made by the systemd manager */
+	int lock;                  /* v2: of the group that is being worked on, else -1; who
+				      cleans up shares our descriptors, and so has it */
 	unsigned leaf_bits;        /* what was switched on above the leaf */
 	char why[512];             /* why a controller is not usable, for people */
 	char fix[512];
@@ -79,8 +81,8 @@ bool cgroup_is_v1(void);
  * enforced is simply absent from cg->enforced, with the reason in cg->why:
  * the caller decides whether that is fatal.  Returns 0, or -errno when a
  * group was half made and had to be undone (err is filled).  May move the
- * calling process to another group (see leaf and scope), with its children
- * and other processes of the same program in that group, nothing else.
+ * calling process to another group: into a leaf with its children and other
+ * processes of the same program in that group, into a scope alone.
  */
 int cgroup_prepare(struct cgroup *cg, const struct cgroup_want *want,
 		   const char *id, struct brig_error *err);

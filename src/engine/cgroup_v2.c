@@ -364,19 +364,8 @@ static bool no_other_child(int dir)
 	}
 }
 
-void cg_v2_undo_leaf(struct cgroup *cg)
+static void undo_leaf_in(struct cgroup *cg, int dir)
 {
-	big_buffer char path[PATH_MAX];
-	size_t n = strlen(cg->leaf);
-
-	/* systemd removes a scope with everything in it when it is empty */
-	if (cg->scope || n <= sizeof CG_LEAF_NAME)
-		return;
-	memcpy(path, cg->leaf, n + 1);
-	path[n - sizeof CG_LEAF_NAME] = '\0'; /* its size counts the slash */
-	cleanup_close int dir = openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
-		return;
 	cleanup_close int leaf = openat(AT_FDCWD, cg->leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (leaf < 0)
 		return;
@@ -391,6 +380,24 @@ void cg_v2_undo_leaf(struct cgroup *cg)
 		return;
 	if (rmdir(cg->leaf) == 0)
 		cg->leaf[0] = '\0';
+}
+
+void cg_v2_undo_leaf(struct cgroup *cg)
+{
+	big_buffer char path[PATH_MAX];
+	size_t n = strlen(cg->leaf);
+
+	/* of a supervisor that was killed while it held it: it would keep us out */
+	fd_close(&cg->lock);
+	/* systemd removes a scope with everything in it when it is empty */
+	if (cg->scope || n <= sizeof CG_LEAF_NAME)
+		return;
+	memcpy(path, cg->leaf, n + 1);
+	path[n - sizeof CG_LEAF_NAME] = '\0'; /* its size counts the slash */
+	cg->lock = openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (cg->lock >= 0 && flock(cg->lock, LOCK_EX | LOCK_NB) == 0)
+		undo_leaf_in(cg, cg->lock);
+	fd_close(&cg->lock);
 }
 
 /* --- limits --- */
@@ -459,13 +466,9 @@ static void set_limits(struct cgroup *cg, int dir, unsigned bits,
 
 /* --- preparing --- */
 
-static int make_group(struct cgroup *cg, const struct spot *s, const char *id,
-		      const struct cgroup_want *want, struct brig_error *err)
+static int make_group_in(struct cgroup *cg, const struct spot *s, int dir, const char *id,
+			 const struct cgroup_want *want, struct brig_error *err)
 {
-	cleanup_close int dir = open_place(&s->at);
-	if (dir < 0)
-		return err_set(err, BRIG_E_CGROUP_FAILED, -dir, "cgroup", "%.400s",
-			       s->at.dir);
 	int r = s->kind == SPOT_LEAF ? step_aside(cg, s, dir) : 0;
 	if (r == 0)
 		r = lock_shared(dir);
@@ -496,6 +499,20 @@ static int make_group(struct cgroup *cg, const struct spot *s, const char *id,
 	}
 	cg->clone_fd = take_fd(&group);
 	return 0;
+}
+
+static int make_group(struct cgroup *cg, const struct spot *s, const char *id,
+		      const struct cgroup_want *want, struct brig_error *err)
+{
+	const int dir = open_place(&s->at);
+
+	if (dir < 0)
+		return err_set(err, BRIG_E_CGROUP_FAILED, -dir, "cgroup", "%.400s",
+			       s->at.dir);
+	cg->lock = dir;
+	int r = make_group_in(cg, s, dir, id, want, err);
+	fd_close(&cg->lock);
+	return r;
 }
 
 /* Has systemd put us into a scope of our own and finds us there. */

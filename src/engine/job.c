@@ -178,11 +178,12 @@ static void report(const struct launch *l, struct wire *w, int *listener)
 	/* a caller's profile need not allow to ask */
 	w->cpu = l->spec->seccomp ? -1 : sched_getcpu();
 	int e = wire_send(l->ctl_child, w, listener, *listener >= 0);
-	if (e < 0) {
-		/* too many descriptors of this user's on their way, for one */
+	/* too many descriptors of this user's on their way; or a caller's profile refuses it,
+	 * which the supervisor tells from our end */
+	if (e == -ETOOMANYREFS || (e < 0 && !l->spec->seccomp))
 		child_tell(l, BRIG_E_SETUP_FAILED, -e, "filter", "handing over its listener");
+	if (e < 0)
 		exec_leave(125);
-	}
 	if (*listener >= 0)
 		close(*listener);
 	*listener = -1;

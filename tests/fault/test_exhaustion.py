@@ -70,7 +70,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("backend", ["native", "landlock"])
-def test_descriptors_on_their_way(base, account, backend):
+def test_descriptors_on_their_way(base, account, backend, quarantine):
     """They count against one limit for all programs of a user: beyond it brig cannot hand
     over the filter's listener, and says so."""
     w = support.make_who("user", base, account)
@@ -88,21 +88,29 @@ def test_descriptors_on_their_way(base, account, backend):
     out = run_scene(Scene(w, "received", plain=True), opts=["--backend", "native"],
                     preexec_fn=limited(resource.RLIMIT_NOFILE, 150))
     assert out.ran, out
+    quarantine.assert_empty()
 
 
-def test_many_at_once(base, account):
+def test_many_at_once(base, account, quarantine):
     """A run at work has nothing on its way that would count against the next one."""
     w = support.make_who("user", base, account)
     runs, words = [], []
-    for i in range(30):
-        ws = w.mkdir(w.base / ("many%d" % i))
-        runs.append(w.popen([support.BRIG, "run", "--workspace", ws, "--", "/bin/sh", "-c", "echo here; read x"], cwd="/",
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            preexec_fn=limited(resource.RLIMIT_NOFILE, 48)))
-        words.append(runs[-1].stdout.readline())
-    said = [p.communicate(b"now\n", timeout=20)[1] for p in runs]
+    try:
+        for i in range(30):
+            ws = w.mkdir(w.base / ("many%d" % i))
+            runs.append(w.popen([support.BRIG, "run", "--workspace", ws, "--", "/bin/sh", "-c", "echo here; read x"],
+                                cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                preexec_fn=limited(resource.RLIMIT_NOFILE, 48)))
+            # ends after the deadline of brig at the latest
+            words.append(runs[-1].stdout.readline())
+        said = [p.communicate(b"now\n", timeout=20)[1] for p in runs]
+    finally:
+        for p in runs:
+            if p.poll() is None:
+                p.kill()
     assert words == [b"here\n"] * 30, (words, said)
     assert [p.returncode for p in runs] == [0] * 30, said
+    quarantine.assert_empty()
 
 
 def test_little_address_space(who):

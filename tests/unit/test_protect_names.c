@@ -63,6 +63,10 @@ static void need_known_fs(const struct dir *d)
 	struct statfs fs;
 
 	assert_int_equal(statfs(d->path, &fs), 0);
+	if (fs.f_bsize > 16384) {
+		print_message("SKIP: every directory of /tmp is larger than what is listed\n");
+		skip();
+	}
 	for (size_t i = 0; i < 4; i++)
 		if ((unsigned)fs.f_type == known[i])
 			return;

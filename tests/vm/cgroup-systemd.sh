@@ -58,6 +58,13 @@ if [ -n "$left" ]; then
 	failed=1
 fi
 
+echo '== a scope, for a backend with a keeper'
+mkdir -p /work-user
+chown 1000:1000 /work-user
+run env XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR brig run --backend landlock --workspace /work-user --memory 64M --json -- true
+[ $code -eq 0 ] || failed=1
+grep -q '"enforced":.*"memory"' /tmp/out || failed=1
+
 echo '== systemd-run as the wrapper of a command'
 mkdir -p /work-user
 chown 1000:1000 /work-user
