@@ -117,14 +117,24 @@ int bind_add(struct spec *s, int fd, const char *real, const char *dst)
 	return b->dst ? bind_identify(b, real) : -ENOMEM;
 }
 
+static bool is_kernel_fs(const struct spec *s, const struct spec_bind *b)
+{
+	const struct spec_bind *last = b > s->binds ? b - 1 : NULL;
+	struct statfs fs;
+
+	/* that one was asked about, and is of the same file system */
+	if (last && !last->tool && last->dev == b->dev)
+		return false;
+	return fstatfs(b->fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC ||
+	       fs.f_type == SYSFS_MAGIC;
+}
+
 /* Nothing is shown of, or put in the place of, what brig makes itself. */
-static int check_own(const struct spec_bind *b, const char *opt, const char *text,
-		     struct brig_error *err)
+static int check_own(const struct spec *s, const struct spec_bind *b, const char *opt,
+		     const char *text, struct brig_error *err)
 {
 	/* by file system too: /proc may be mounted in a second place */
-	struct statfs fs = { 0 };
-	bool kernel_fs = fstatfs(b->fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC ||
-			 fs.f_type == SYSFS_MAGIC;
+	bool kernel_fs = is_kernel_fs(s, b);
 
 	if (!streq(b->dst, "/") && !streq(b->src, "/") && !kernel_fs &&
 	    !path_hits_own(b->dst) && !path_hits_own(b->src))
@@ -187,7 +197,7 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 		err_fix(err, "write the target as an absolute path: SRC:/DST");
 		return r;
 	}
-	return check_own(b, opt, text, err);
+	return check_own(s, b, opt, text, err);
 }
 
 static int by_text(const void *a, const void *b)

@@ -261,6 +261,22 @@ def test_the_hosts_proc_cannot_be_shown_elsewhere(who, src):
         bad(who, [option, "%s:/elsewhere" % src], 125, "BAD_MOUNT", src)
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_second_proc_among_other_trees(who, place):
+    """By its file system, wherever it is mounted and whatever is named before it."""
+    if not who.is_root:
+        pytest.skip("mounting one takes root")
+    trees = [who.mkdir(who.base / x) for x in "ab"]
+    proc = who.mkdir(who.base / "proc")
+    trees.insert(place, proc)
+    r = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c",
+                        'mount -t proc proc "$0" && exec "$@"', proc, BRIG, "run", "--workspace", who.ws,
+                        *[x for t in trees for x in ("--ro", t)], "--", *who.ran_marker()], env=who.env,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert r.returncode == 125 and b"BAD_MOUNT: --ro %s" % os.fsencode(proc) in r.stderr, r
+    assert not who.marker.exists()
+
+
 def test_same_target_twice(who):
     a, b = who.mkdir(who.base / "a"), who.mkdir(who.base / "b")
     bad(who, ["--ro", "%s:/x" % a, "--ro", "%s:/x" % b], 125, "BAD_MOUNT", "two binds", "/x")
