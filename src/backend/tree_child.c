@@ -350,7 +350,8 @@ static void say(const struct child *c, struct wire *w, enum wire_type type, int 
 	/* too many descriptors of this user's on their way; or a caller's profile refuses it,
 	 * which the supervisor tells from our end */
 	if (r == -ETOOMANYREFS || (r < 0 && !c->job->spec->seccomp))
-		fail(c, BRIG_E_SETUP_FAILED, -r, "filter", "handing over its listener");
+		fail(c, BRIG_E_SETUP_FAILED, -r, "filter",
+		     *listener >= 0 ? "handing over its listener" : "a word to brig");
 	if (r < 0)
 		exec_leave(125);
 	/* whoever holds it answers; that must not be one of those who ask */

@@ -181,7 +181,8 @@ static void report(const struct launch *l, struct wire *w, int *listener)
 	/* too many descriptors of this user's on their way; or a caller's profile refuses it,
 	 * which the supervisor tells from our end */
 	if (e == -ETOOMANYREFS || (e < 0 && !l->spec->seccomp))
-		child_tell(l, BRIG_E_SETUP_FAILED, -e, "filter", "handing over its listener");
+		child_tell(l, BRIG_E_SETUP_FAILED, -e, "filter",
+			   *listener >= 0 ? "handing over its listener" : "a word to brig");
 	if (e < 0)
 		exec_leave(125);
 	if (*listener >= 0)

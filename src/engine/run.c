@@ -209,11 +209,11 @@ void engine_run(const struct spec *s, struct brig_result *res)
 	r->sig = SIGNALS_NONE;
 	r->held = COLLECT_NONE;
 	r->init = r->job = r->cust.pid = -1;
-	int *const none[] = { &r->init_pidfd, &r->job_pidfd, &r->listener, &r->out_read, &r->err_read, &r->term.pty,
-			      &r->term.pty_slave, &r->l.ctl_child, &r->l.ctl_supervisor,
-			      &r->l.status_read, &r->l.status_write, &r->l.death_read,
-			      &r->l.death_write, &r->l.stdio[0], &r->l.stdio[1],
-			      &r->l.stdio[2] };
+	int *const none[] = { &r->init_pidfd, &r->job_pidfd, &r->listener, &r->out_read,
+			      &r->err_read, &r->term.pty, &r->term.pty_slave,
+			      &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.status_read,
+			      &r->l.status_write, &r->l.death_read, &r->l.death_write,
+			      &r->l.stdio[0], &r->l.stdio[1], &r->l.stdio[2] };
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		*none[i] = -1;
 	r->t_start = now_ns();

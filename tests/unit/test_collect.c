@@ -21,10 +21,12 @@ static bool ended(int fd, int ms)
 	return poll(&p, 1, ms) == 1 && (p.revents & POLLHUP);
 }
 
-static void hold(struct collect *c, int fd)
+/* A pipe, whose writing end is what is held. */
+static void hold(struct collect *c, int p[2])
 {
 	*c = COLLECT_NONE;
-	c->held[0] = fd;
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	c->held[0] = p[1];
 }
 
 /* What is held does not end before the holder is closed, and does then, though
@@ -35,8 +37,7 @@ static void test_held_until_closed(void **state)
 	int p[2];
 
 	(void)state;
-	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
-	hold(&c, p[1]);
+	hold(&c, p);
 	collect_later(&c);
 	assert_int_equal(c.held[0], -1);
 	assert_int_equal(fcntl(p[1], F_GETFD), -1);
@@ -82,8 +83,7 @@ static void test_only_at_the_end(void **state)
 	int p[2];
 
 	(void)state;
-	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
-	hold(&c, p[1]);
+	hold(&c, p);
 	assert_false(ended(p[0], 20));
 	collect_now(&c);
 	assert_int_equal(c.held[0], -1);
@@ -99,8 +99,7 @@ static void test_twice(void **state)
 	int p[2];
 
 	(void)state;
-	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
-	hold(&c, p[1]);
+	hold(&c, p);
 	collect_later(&c);
 	const int first = c.circle[0], second = c.circle[1];
 	collect_later(&c);
@@ -121,11 +120,10 @@ static void test_no_sockets(void **state)
 	int p[2];
 
 	(void)state;
-	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	hold(&c, p);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	few = (struct rlimit){ (rlim_t)p[1] + 1, old.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-	hold(&c, p[1]);
 	collect_later(&c);
 	assert_int_equal(c.held[0], p[1]);
 	assert_int_equal(c.circle[0], -1);
