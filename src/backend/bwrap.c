@@ -151,11 +151,9 @@ static int make_argv(struct state *st, const struct spec *s, int args_fd)
 		r = strv_take(v, str_fmt("/proc/self/fd/%d", gate_fd));
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(numbers); i++)
 		r = add_number(v, numbers[i]);
-	for (char **p = st->exec_paths; r == 0 && *p; p++)
-		r = strv_add(v, *p);
-	for (char **p = s->argv; r == 0 && *p; p++)
-		r = strv_add(v, *p);
-	return r;
+	if (r == 0)
+		r = strv_append(v, (const char *const *)st->exec_paths);
+	return r < 0 ? r : strv_append(v, (const char *const *)s->argv);
 }
 
 static int prepare(const struct spec *s, void **state, struct brig_error *err)
@@ -180,6 +178,22 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	return 0;
 }
 
+/* Bubblewrap has a limit of its own, and says nothing of what to do. */
+static int check_words(const struct state *st, const struct spec *s, struct brig_error *err)
+{
+	enum { WORDS_MAX = 9000, OURS = 40 }; /* ours: on its command line */
+	size_t n = OURS + strv_len(s->argv);
+
+	for (size_t i = 0; i < st->args.len; i++)
+		n += st->args.data[i] == '\0';
+	if (n <= WORDS_MAX)
+		return 0;
+	err_set(err, BRIG_E_UNSUPPORTED, E2BIG, "backend",
+		"%zu words for bubblewrap, which takes %d", n, WORDS_MAX);
+	err_fix(err, "use fewer arguments, variables or binds, or --backend native");
+	return -E2BIG;
+}
+
 /* What bubblewrap is told, in st->args. */
 static int make_args(struct state *st, const struct spec *s, struct brig_error *err)
 {
@@ -192,7 +206,9 @@ static int make_args(struct state *st, const struct spec *s, struct brig_error *
 	st->looked = r == 0;
 	if (r == 0)
 		r = plan_finish(&st->plan, err);
-	return r < 0 ? r : bwrap_args(&st->args, &st->fds, &st->plan, &f, err);
+	if (r == 0)
+		r = bwrap_args(&st->args, &st->fds, &st->plan, &f, err);
+	return r < 0 ? r : check_words(st, s, err);
 }
 
 static int no_memory(struct brig_error *err)

@@ -51,12 +51,12 @@ static char **own_arguments(void)
 	cleanup_close int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
 	cleanup_free char *text = NULL;
 	char **argv = NULL;
-	size_t len = 0;
+	size_t len = 0, n = 0;
 
 	if (fd < 0 || fd_read_all(fd, 16 << 20, &text, &len) < 0)
 		return NULL;
 	for (size_t at = 0; at < len; at += strlen(text + at) + 1)
-		if (strv_add(&argv, text + at) < 0)
+		if (strv_put(&argv, &n, strdup(text + at)) < 0)
 			return NULL;
 	return argv;
 }

@@ -259,13 +259,14 @@ static int make_env(struct state *st)
 	const struct spec *s = st->spec;
 	cleanup_free char *home = str_fmt("HOME=%s", s->home);
 	bool tmp = false;
+	size_t n = 0;
 	int r = home ? 0 : -ENOMEM;
 
 	for (char **e = s->env; r == 0 && e && *e; e++) {
 		tmp = tmp || strncmp(*e, "TMPDIR=", 7) == 0;
-		r = streq(*e, home) ?
-			    strv_take(&st->env, str_fmt("HOME=%s", st->scratch.path)) :
-			    strv_add(&st->env, *e);
+		r = strv_put(&st->env, &n, streq(*e, home) ?
+						   str_fmt("HOME=%s", st->scratch.path) :
+						   strdup(*e));
 	}
 	if (r == 0 && !tmp)
 		r = strv_take(&st->env, str_fmt("TMPDIR=%s", st->scratch.path));

@@ -229,8 +229,8 @@ int seatbelt_argv(const struct spec *s, const char *tmp, char ***out,
 		r = strv_add(&v, "-p");
 	if (r == 0)
 		r = strv_take(&v, take_ptr(text));
-	for (char **a = s->argv; r == 0 && *a; a++)
-		r = strv_add(&v, *a);
+	if (r == 0)
+		r = strv_append(&v, (const char *const *)s->argv);
 	free(text);
 	if (r < 0) {
 		strv_free(v);

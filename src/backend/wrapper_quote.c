@@ -83,10 +83,7 @@ static int put_element(const char *elem, char *const *argv, const char *cwd, cha
 {
 	if (streq(elem, ARGV)) {
 		*have = true;
-		int r = 0;
-		for (size_t i = 0; argv[i] && r == 0; i++)
-			r = strv_add(out, argv[i]);
-		return r;
+		return strv_append(out, (const char *const *)argv);
 	}
 	if (streq(elem, COMMAND)) {
 		struct buf b = { 0 };

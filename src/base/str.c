@@ -19,14 +19,13 @@ size_t strv_len(char *const *v)
 	return n;
 }
 
-int strv_take(char ***v, char *s)
+int strv_put(char ***v, size_t *n, char *s)
 {
 	if (!s)
 		return -ENOMEM;
-	size_t n = strv_len(*v);
 	/* grow in powers of two: a thousand binds must not cost a million copies */
-	if (!*v || (n & (n - 1)) == 0) {
-		size_t cap = (n + 1) * 2;
+	if (!*v || (*n & (*n - 1)) == 0) {
+		size_t cap = (*n + 1) * 2;
 		char **bigger = realloc(*v, cap * sizeof *bigger);
 		if (!bigger) {
 			free(s);
@@ -34,9 +33,26 @@ int strv_take(char ***v, char *s)
 		}
 		*v = bigger;
 	}
-	(*v)[n] = s;
-	(*v)[n + 1] = NULL;
+	(*v)[(*n)++] = s;
+	(*v)[*n] = NULL;
 	return 0;
+}
+
+int strv_take(char ***v, char *s)
+{
+	size_t n = strv_len(*v);
+
+	return strv_put(v, &n, s);
+}
+
+int strv_append(char ***v, const char *const *more)
+{
+	size_t n = strv_len(*v);
+	int r = 0;
+
+	for (; more && *more && r == 0; more++)
+		r = strv_put(v, &n, strdup(*more));
+	return r;
 }
 
 int strv_add(char ***v, const char *s)
@@ -49,6 +65,15 @@ void strv_free(char **v)
 	for (size_t i = 0; v && v[i]; i++)
 		free(v[i]);
 	free(v);
+}
+
+uint32_t str_hash(const char *s, size_t len)
+{
+	uint32_t h = 2166136261u;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ (unsigned char)s[i]) * 16777619u;
+	return h;
 }
 
 char *str_fmt(const char *fmt, ...)

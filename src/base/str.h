@@ -18,8 +18,15 @@ static inline bool streq(const char *a, const char *b)
 int strv_add(char ***v, const char *s);
 /* Appends s itself, taking it over even on failure. */
 int strv_take(char ***v, char *s);
+/* The same where the number of strings is known, and kept: for long vectors. */
+int strv_put(char ***v, size_t *n, char *s);
+/* Appends copies of all in another; what is there after -ENOMEM is some of them. */
+int strv_append(char ***v, const char *const *more);
 size_t strv_len(char *const *v);
 void strv_free(char **v);
+
+/* FNV-1a. */
+uint32_t str_hash(const char *s, size_t len);
 
 /* printf into fresh memory; NULL when out of memory. */
 char *str_fmt(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -216,15 +216,6 @@ static int next_event(struct reader *r, yaml_event_t *ev)
 static int read_node(struct reader *r, yaml_event_t *ev, int depth,
 		     struct ynode **out);
 
-static unsigned hash_of(const char *text)
-{
-	unsigned h = 2166136261u;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 16777619u;
-	return h;
-}
-
 static int read_scalar(struct reader *r, const yaml_event_t *ev, struct ynode **out)
 {
 	struct ynode *n = NULL;
@@ -242,7 +233,7 @@ static int read_scalar(struct reader *r, const yaml_event_t *ev, struct ynode **
 	n->text = strdup((const char *)ev->data.scalar.value);
 	if (!n->text)
 		return fail_at(r, ev->start_mark, ENOMEM, "out of memory", "");
-	n->hash = hash_of(n->text);
+	n->hash = str_hash(n->text, strlen(n->text));
 	e = anchor_add(r, ev->data.scalar.anchor, n, ev->start_mark, &a);
 	if (a)
 		a->open = false;

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/raw.h"
 #include "base/sys.h"
+#include "engine/landlock.h"
 #include "engine/launch.h"
 
 int launch_copy(struct launch *to, const struct launch *from)
@@ -325,10 +326,24 @@ static void open_directory(struct launch *l)
 	close(top);
 }
 
+/* The job's rules, which are about paths in the new tree.  Made here, because the job is
+ * behind us, mostly. */
+static void make_rules(struct launch *l)
+{
+	if (l->landlock_abi <= 0)
+		return;
+	l->rules = landlock_ruleset(l->plan->rules, l->plan->n_rules, l->landlock_abi,
+				    l->spec->net == NET_NONE && !l->spec->loopback);
+	if (l->rules < 0)
+		child_fail(l, BRIG_E_LANDLOCK_UNAVAILABLE, -l->rules, "landlock",
+			   "the ruleset");
+}
+
 /* The mounts are what they will be, and the job goes on. */
 static void announce_tree(struct launch *l)
 {
 	open_directory(l);
+	make_rules(l);
 	word_set(&l->tree_done);
 }
 

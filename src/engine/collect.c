@@ -14,6 +14,16 @@ static void close_held(struct collect *c)
 		fd_close(&c->held[i]);
 }
 
+void collect_hold(struct collect *c, int fd)
+{
+	for (size_t i = 0; i < COLLECT_MAX; i++)
+		if (c->held[i] < 0) {
+			c->held[i] = fd;
+			return;
+		}
+	fd_close(&fd);
+}
+
 void collect_later(struct collect *c)
 {
 	int sv[2], fds[1 + COLLECT_MAX];

@@ -2,7 +2,7 @@
 #ifndef ENGINE_COLLECT_H
 #define ENGINE_COLLECT_H
 
-enum { COLLECT_MAX = 2 };
+enum { COLLECT_MAX = 4 };
 
 /*
  * For descriptors whose end takes long, in held.  Afterwards two sockets hold them; to
@@ -15,7 +15,10 @@ struct collect {
 	int circle[2];
 	int held[COLLECT_MAX]; /* -1 where there is none */
 };
-#define COLLECT_NONE ((struct collect){ { -1, -1 }, { -1, -1 } })
+#define COLLECT_NONE ((struct collect){ { -1, -1 }, { -1, -1, -1, -1 } })
+
+/* Takes a descriptor over; -1 is none.  Closes it where there is no place left. */
+void collect_hold(struct collect *c, int fd);
 
 /* When there is a moment's time; not long before the end, as what is on its way counts
  * against the user's limit of open files, for all of his processes together. */

@@ -134,8 +134,10 @@ static int open_namespace(pid_t pid, int pidfd, enum layer which)
 
 void evidence_hold(struct collect *c, pid_t pid, int pidfd)
 {
-	c->held[0] = open_namespace(pid, pidfd, LAYER_MOUNT);
-	c->held[1] = open_namespace(pid, pidfd, LAYER_NET);
+	static const enum layer slow[] = { LAYER_MOUNT, LAYER_NET, LAYER_IPC };
+
+	for (size_t i = 0; i < sizeof slow / sizeof slow[0]; i++)
+		collect_hold(c, open_namespace(pid, pidfd, slow[i]));
 }
 
 /* Exactly one line, of one id. */

@@ -58,10 +58,11 @@ int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err);
  * read.  Namespaces and limits stay unknown, which is no evidence of them. */
 int evidence_read_status(struct evidence *ev, pid_t pid, struct brig_error *err);
 
-/* Takes hold of pid's mount and network namespaces: for collect_later(), so that nobody
- * waits for their end.  The kernel waits for grace periods of the whole machine when it
- * takes a mount tree apart, in the last process of the namespace; and what it does about a
- * network, in a worker, would be on the processor of whoever waits for us (70 µs). */
+/* Takes hold of pid's mount, network and ipc namespaces: for collect_later(), so that
+ * nobody waits for their end.  The kernel waits for grace periods of the whole machine when
+ * it takes a mount tree apart, in the last process of the namespace; and what it does about
+ * the others, in a worker, would be on the processor of whoever waits for us (70 µs for a
+ * network, 20 for ipc). */
 void evidence_hold(struct collect *c, pid_t pid, int pidfd);
 
 /* Whether every tree of the plan is mounted with the flags it asks for, seen

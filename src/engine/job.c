@@ -140,21 +140,16 @@ static void drop_capabilities(const struct launch *l)
 		child_fail(l, BRIG_E_CAPS_FAILED, (int)-r, "caps", "no_new_privs");
 }
 
+/* By the rules that the builder has made meanwhile. */
 static void apply_landlock(const struct launch *l, struct wire *ready)
 {
 	if (l->landlock_abi <= 0)
 		return;
-	int rules = landlock_ruleset(l->plan->rules, l->plan->n_rules,
-				     l->landlock_abi,
-				     l->spec->net == NET_NONE && !l->spec->loopback);
-	if (rules < 0)
-		child_fail(l, BRIG_E_LANDLOCK_UNAVAILABLE, -rules, "landlock",
-			   "the ruleset");
-	int e = landlock_apply(rules);
+	int e = landlock_apply(l->rules);
 	if (e < 0)
 		child_fail(l, BRIG_E_LANDLOCK_UNAVAILABLE, -e, "landlock",
 			   "restricting the command");
-	close(rules);
+	close(l->rules);
 	ready->landlock_abi = l->landlock_abi;
 	ready->canary = landlock_canary_file(l->root.scratchfd);
 }

@@ -59,6 +59,7 @@ struct launch {
 	uint32_t netns_done, plan_done, tree_done;
 	int first_mntns;                  /* see lock_mounts() */
 	int cwdfd;                        /* where the command starts, in the new tree */
+	int rules;                        /* Landlock's, about the new tree */
 	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
 	char uid_map[48], gid_map[48];    /* the one line of each map */
 	char uid_map_same[48], gid_map_same[48]; /* the same id again, see lock_mounts() */

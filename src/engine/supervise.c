@@ -328,7 +328,7 @@ static void judge_and_release(struct run *r)
  */
 static void on_unfiltered(struct run *r)
 {
-	fd_close(&r->listener);
+	collect_hold(&r->held, take_fd(&r->listener));
 	if (!r->released || r->l.spec->seccomp || r->settled ||
 	    !protect_untouched(&r->plan.protect, r->l.spec->workspace.fd))
 		return;

@@ -257,14 +257,6 @@ static int read_tenant(struct config *c, const char *name, struct brig_error *er
 	return config_read(c, path, RANK_TENANT, "tenant", true, err);
 }
 
-static int copy_argv(struct brig_spec *out, const struct brig_spec *rq)
-{
-	for (char **a = rq->argv; a && *a; a++)
-		if (strv_add(&out->argv, *a) < 0)
-			return -ENOMEM;
-	return 0;
-}
-
 int policy_load(const struct brig_spec *rq, struct brig_spec **out,
 		struct brig_error *err)
 {
@@ -281,7 +273,7 @@ int policy_load(const struct brig_spec *rq, struct brig_spec **out,
 		r = read_tenant(&c, request_text(rq, OPT_TENANT), err);
 	if (r == 0)
 		r = policy_layers(&c, rq, eff, err);
-	if (r == 0 && copy_argv(eff, rq) < 0)
+	if (r == 0 && strv_append(&eff->argv, (const char *const *)rq->argv) < 0)
 		r = err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "config", "the command");
 	config_free(&c);
 	if (r < 0) {

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "base/strindex.h"
 
 static int refuse(const struct brig_spec *in_force, const struct brig_spec *layer,
 		  enum opt o, const char *word, struct brig_error *err)
@@ -68,20 +69,19 @@ static int copy_origin(struct brig_spec *to, const struct origin *at,
 	return out->layer && (!at->file || out->file) ? 0 : -ENOMEM;
 }
 
-/* The word is in force already.  "none" drops what stands before it. */
-static bool has_word(const struct brig_spec *rq, enum opt o, const char *word)
+/* A word is in force from here on.  "none" drops what stands before it. */
+static int note_word(struct strindex *known, const char *word, size_t at)
 {
-	bool found = false;
-
-	for (char **v = rq->o[o].v; v && *v; v++)
-		found = !streq(*v, "none") && (found || streq(*v, word));
-	return found;
+	if (!streq(word, "none"))
+		return strindex_add(known, word, strlen(word), at);
+	strindex_free(known);
+	return 0;
 }
 
 /* The words of one option, with their origins; the texts of origins repeat, so
  * the last one kept is looked at first. */
-static int copy_words(struct brig_spec *to, const struct brig_spec *from, enum opt o,
-		      enum opt_merge merge)
+static int copy_all(struct brig_spec *to, const struct brig_spec *from, enum opt o,
+		    struct strindex *in_force)
 {
 	const struct req_value *rv = &from->o[o];
 	struct origin last = { 0 };
@@ -89,8 +89,10 @@ static int copy_words(struct brig_spec *to, const struct brig_spec *from, enum o
 
 	for (size_t i = 0; rv->v && rv->v[i]; i++) {
 		const struct origin *at = &rv->at[i];
+		const char *word = rv->v[i];
 		int r = 0;
-		if (merge == MERGE_ADD && has_word(to, o, rv->v[i]))
+		if (in_force && strindex_find(in_force, to->o[o].v, word, strlen(word)) !=
+					STRINDEX_NONE)
 			continue;
 		if (known && known->layer == at->layer && known->file == at->file) {
 			last.line = at->line;
@@ -100,35 +102,57 @@ static int copy_words(struct brig_spec *to, const struct brig_spec *from, enum o
 			known = at;
 		}
 		if (r == 0)
-			r = request_put(to, o, rv->v[i], &last);
+			r = request_put(to, o, word, &last);
+		if (r == 0 && in_force)
+			r = note_word(in_force, word, to->o[o].n - 1);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
+/* What is there already is not added again. */
+static int add_words(struct brig_spec *to, const struct brig_spec *from, enum opt o)
+{
+	struct strindex in_force = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < to->o[o].n; i++)
+		r = note_word(&in_force, to->o[o].v[i], i);
+	if (r == 0)
+		r = copy_all(to, from, o, &in_force);
+	strindex_free(&in_force);
+	return r;
+}
+
 /* Later values of a name replace earlier ones. */
-static void drop_names(struct brig_spec *to, const struct brig_spec *from, enum opt o)
+static int drop_names(struct brig_spec *to, const struct brig_spec *from, enum opt o)
 {
 	struct req_value *rv = &to->o[o];
+	char **later = from->o[o].v;
+	struct strindex names = { 0 };
 	size_t kept = 0;
+	int r = 0;
 
-	for (size_t i = 0; rv->v && rv->v[i]; i++) {
-		bool again = false;
-		size_t n = strcspn(rv->v[i], "=");
-		for (char **v = from->o[o].v; v && *v && !again; v++)
-			again = strcspn(*v, "=") == n && memcmp(*v, rv->v[i], n) == 0;
-		if (again) {
+	for (size_t i = 0; r == 0 && i < from->o[o].n; i++)
+		r = strindex_add(&names, later[i], strcspn(later[i], "="), i);
+	for (size_t i = 0; r == 0 && i < rv->n; i++) {
+		size_t len = strcspn(rv->v[i], "=");
+		if (strindex_find(&names, later, rv->v[i], len) != STRINDEX_NONE) {
 			free(rv->v[i]);
 			continue;
 		}
 		rv->at[kept] = rv->at[i];
 		rv->v[kept++] = rv->v[i];
 	}
-	if (rv->v)
-		rv->v[kept] = NULL;
-	if (rv->v && kept == 0)
+	strindex_free(&names);
+	if (r < 0 || !rv->v)
+		return r;
+	rv->v[kept] = NULL;
+	rv->n = kept;
+	if (kept == 0)
 		request_unset(to, o);
+	return 0;
 }
 
 /* A default that is added to has to be written down first. */
@@ -161,7 +185,7 @@ static int apply_one(struct brig_spec *to, const struct brig_spec *from, enum op
 	if (merge == MERGE_ADD && !rv->v)
 		return 0; /* an empty list adds nothing: it is not "none of them" */
 	if (merge == MERGE_BY_NAME)
-		drop_names(to, from, o);
+		r = drop_names(to, from, o);
 	else if (merge == MERGE_REPLACE)
 		request_unset(to, o);
 	else
@@ -172,7 +196,7 @@ static int apply_one(struct brig_spec *to, const struct brig_spec *from, enum op
 		r = copy_origin(to, &rv->at[0], &at);
 		return r < 0 ? r : request_clear(to, o, &at);
 	}
-	return copy_words(to, from, o, merge);
+	return merge == MERGE_ADD ? add_words(to, from, o) : copy_all(to, from, o, NULL);
 }
 
 /* Naming a host, or learning which, asks for the network the list is for, and for no

@@ -64,7 +64,7 @@ int request_put(struct brig_spec *rq, enum opt o, const char *value,
 
 	if (kind != OK_LIST && kind != OK_WORDS && kind != OK_PAIRS && kind != OK_ARGV)
 		request_unset(rq, o);
-	size_t n = strv_len(rv->v);
+	size_t n = rv->n;
 	if (!rv->at || (n & (n - 1)) == 0) { /* room for a power of two */
 		struct origin *v = realloc(rv->at, (n ? 2 * n : 1) * sizeof *v);
 		if (!v)
@@ -73,7 +73,7 @@ int request_put(struct brig_spec *rq, enum opt o, const char *value,
 	}
 	rv->at[n] = *at;
 	rv->here = true;
-	return strv_add(&rv->v, value);
+	return strv_put(&rv->v, &rv->n, strdup(value));
 }
 
 int request_clear(struct brig_spec *rq, enum opt o, const struct origin *at)
@@ -163,8 +163,7 @@ char **request_list(const struct brig_spec *rq, enum opt o, bool *failed)
 
 	*failed = false;
 	if (rq->o[o].here) {
-		for (char **v = rq->o[o].v; v && *v && r == 0; v++)
-			r = strv_add(&out, *v);
+		r = strv_append(&out, (const char *const *)rq->o[o].v);
 	} else {
 		for (const char *p = opt_table[o].def; p && r == 0;) {
 			size_t n = strcspn(p, ",");
@@ -216,9 +215,6 @@ int brig_spec_set_argv(struct brig_spec *rq, const char *const *argv,
 {
 	strv_free(rq->argv);
 	rq->argv = NULL;
-	for (size_t i = 0; argv[i]; i++)
-		if (strv_add(&rq->argv, argv[i]) < 0)
-			return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "options",
-				       "the command");
-	return 0;
+	return strv_append(&rq->argv, argv) < 0 ?
+		       err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "options", "the command") : 0;
 }

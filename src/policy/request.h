@@ -28,6 +28,7 @@ struct origin {
 
 struct req_value {
 	char **v;          /* NULL: not set here; lists may be set and empty */
+	size_t n;          /* words in it */
 	struct origin *at; /* one per word, and one more for an empty list */
 	bool here;         /* set, perhaps to an empty list */
 };

@@ -379,9 +379,8 @@ static int resolve_all(const struct brig_spec *rq, struct spec *s,
 		return r;
 	resolve_required(rq, s);
 
-	for (size_t i = 0; rq->argv[i]; i++)
-		if (strv_add(&s->argv, rq->argv[i]) < 0)
-			goto no_memory;
+	if (strv_append(&s->argv, (const char *const *)rq->argv) < 0)
+		goto no_memory;
 	const char *name = request_text(rq, OPT_NAME);
 	if (name && !(s->name = strdup(name)))
 		goto no_memory;

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/strindex.h"
 #include "policy/resolve.h"
 #include "policy/resolve_internal.h"
 
@@ -200,38 +201,36 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 	return check_own(s, b, opt, text, err);
 }
 
-static int by_text(const void *a, const void *b)
+static int refuse_overlap(const char *dst, struct brig_error *err)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b);
+	err_set(err, BRIG_E_BAD_MOUNT, 0, "policy", "two binds would appear at %.200s", dst);
+	err_fix(err, "give each a target of its own: SRC:DST");
+	return -EINVAL;
 }
 
 static int check_overlap(const struct spec *s, struct brig_error *err)
 {
 	size_t n = s->n_binds + 1;
 	cleanup_free char **dst = calloc(n, sizeof *dst);
+	struct strindex seen = { 0 };
+	int r = dst ? 0 : -ENOMEM;
 
-	if (!dst)
-		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "binds");
-	dst[0] = s->workspace.dst;
-	for (size_t i = 0; i < s->n_binds; i++)
-		dst[i + 1] = s->binds[i].dst;
-	qsort(dst, n, sizeof *dst, by_text);
-	for (size_t i = 1; i < n; i++) {
-		if (!streq(dst[i - 1], dst[i]))
-			continue;
-		err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
-			"two binds would appear at %.200s", dst[i]);
-		err_fix(err, "give each a target of its own: SRC:DST");
-		return -EINVAL;
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		dst[i] = i ? s->binds[i - 1].dst : s->workspace.dst;
+		size_t len = strlen(dst[i]);
+		r = strindex_find(&seen, dst, dst[i], len) != STRINDEX_NONE ?
+			    refuse_overlap(dst[i], err) :
+			    strindex_add(&seen, dst[i], len, i);
 	}
-	return 0;
+	strindex_free(&seen);
+	return r == -ENOMEM ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "binds") : r;
 }
 
 static int resolve_masks(const struct brig_spec *rq, struct spec *s,
 			 struct brig_error *err)
 {
 	char label[300];
-	size_t n = 0;
+	size_t n = 0, kept = strv_len(s->masks);
 
 	for (char **m = rq->o[OPT_MASK].v; m && *m; m++, n++) {
 		char *norm = NULL;
@@ -246,7 +245,7 @@ static int resolve_masks(const struct brig_spec *rq, struct spec *s,
 				     "/dev and /sys");
 			return -EINVAL;
 		}
-		r = strv_take(&s->masks, norm);
+		r = strv_put(&s->masks, &kept, norm);
 		if (r < 0)
 			return err_set(err, BRIG_E_NO_MEMORY, -r, "policy", "--mask");
 	}

@@ -11,25 +11,34 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/strindex.h"
 #include "engine/netns_allow.h"
 #include "policy/envrules.h"
 #include "policy/resolve.h"
 
 #define ENV_FD_MAX (1u << 20)
 
+/* The environment as it grows. */
+struct env {
+	struct spec *s;
+	size_t n; /* entries in s->env */
+	struct strindex names;
+};
+
 /* Sets or replaces NAME=VALUE; entry is taken over. */
-static int env_put(struct spec *s, char *entry)
+static int env_put(struct env *e, char *entry)
 {
 	if (!entry)
 		return -ENOMEM;
-	size_t n = strcspn(entry, "=") + 1;
-	for (size_t i = 0; s->env && s->env[i]; i++)
-		if (strncmp(s->env[i], entry, n) == 0) {
-			free(s->env[i]);
-			s->env[i] = entry;
-			return 0;
-		}
-	return strv_take(&s->env, entry);
+	char **v = e->s->env;
+	size_t len = strcspn(entry, "="), at = strindex_find(&e->names, v, entry, len);
+	if (at != STRINDEX_NONE) {
+		free(v[at]);
+		v[at] = entry;
+		return 0;
+	}
+	int r = strv_put(&e->s->env, &e->n, entry);
+	return r < 0 ? r : strindex_add(&e->names, entry, len, e->n - 1);
 }
 
 static int bad_env(struct brig_error *err, const char *opt, const char *name,
@@ -72,7 +81,7 @@ static int check_injection(const char *opt, const char *text, size_t n,
 	return -EPERM;
 }
 
-static int put_text(struct spec *s, const char *opt, const char *text, bool operator,
+static int put_text(struct env *e, const char *opt, const char *text, bool operator,
 		    struct brig_error *err)
 {
 	size_t n = strcspn(text, "=");
@@ -82,15 +91,14 @@ static int put_text(struct spec *s, const char *opt, const char *text, bool oper
 		r = check_injection(opt, text, n, err);
 	if (r < 0)
 		return r;
-	if (text[n] == '=')
-		return env_put(s, strdup(text));
-	const char *value = getenv(text);
-	if (!value)
+	const char *value = text[n] == '=' ? NULL : getenv(text);
+	if (text[n] != '=' && !value)
 		return bad_env(err, opt, text, "is not set in your environment");
-	return env_put(s, str_fmt("%s=%s", text, value));
+	r = env_put(e, value ? str_fmt("%s=%s", text, value) : strdup(text));
+	return r < 0 ? err_set(err, BRIG_E_NO_MEMORY, -r, "policy", "%s", opt) : 0;
 }
 
-static int put_from_fd(struct spec *s, int fd, struct brig_error *err)
+static int put_from_fd(struct env *e, int fd, struct brig_error *err)
 {
 	cleanup_free char *data = NULL;
 	size_t len = 0;
@@ -114,35 +122,35 @@ static int put_from_fd(struct spec *s, int fd, struct brig_error *err)
 			err_fix(err, "write NAME=VALUE, each ended by a NUL");
 			return -EINVAL;
 		}
-		r = put_text(s, "--env-fd", data + at, false, err);
+		r = put_text(e, "--env-fd", data + at, false, err);
 		if (r < 0)
 			return r;
 	}
 	/* a helper that takes over from us will want to read it again */
-	s->env_fd = fd;
-	s->env_fd_data = take_ptr(data);
-	s->env_fd_len = len;
+	e->s->env_fd = fd;
+	e->s->env_fd_data = take_ptr(data);
+	e->s->env_fd_len = len;
 	return 0;
 }
 
 #define SYSTEM_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* What the operator puts in front, the caller's tools, the system. */
-static int put_path(const struct brig_spec *rq, struct spec *s)
+static int put_path(const struct brig_spec *rq, struct env *e)
 {
 	struct buf b = { 0 };
 
 	buf_adds(&b, "PATH=");
 	for (char **p = rq->o[OPT_PATH_PREPEND].v; p && *p; p++)
 		buf_addf(&b, "%s:", *p);
-	for (char **p = s->tool_path; p && *p; p++)
+	for (char **p = e->s->tool_path; p && *p; p++)
 		buf_addf(&b, "%s:", *p);
 	buf_adds(&b, SYSTEM_PATH);
-	return env_put(s, buf_take(&b, NULL));
+	return env_put(e, buf_take(&b, NULL));
 }
 
 /* For programs that want to be told of a proxy; only when somebody asked for it. */
-static int put_proxies(struct spec *s)
+static int put_proxies(struct env *e)
 {
 	static const struct {
 		const char *names[4], *value;
@@ -156,35 +164,36 @@ static int put_proxies(struct spec *s)
 
 	for (size_t i = 0; i < ARRAY_LEN(vars); i++)
 		for (size_t k = 0; k < 4 && vars[i].names[k] && r == 0; k++)
-			r = env_put(s, ports[i] ? str_fmt("%s=%s%d", vars[i].names[k],
+			r = env_put(e, ports[i] ? str_fmt("%s=%s%d", vars[i].names[k],
 							  vars[i].value, ports[i]) :
 						  str_fmt("%s=%s", vars[i].names[k],
 							  vars[i].value));
 	return r;
 }
 
-static int put_defaults(const struct brig_spec *rq, struct spec *s)
+static int put_defaults(const struct brig_spec *rq, struct env *e)
 {
-	int r = put_path(rq, s);
+	const struct spec *s = e->s;
+	int r = put_path(rq, e);
 	if (r == 0)
-		r = env_put(s, str_fmt("HOME=%s", s->home));
+		r = env_put(e, str_fmt("HOME=%s", s->home));
 	if (r == 0)
-		r = env_put(s, strdup("USER=sandbox"));
+		r = env_put(e, strdup("USER=sandbox"));
 	if (r == 0)
-		r = env_put(s, strdup("LOGNAME=sandbox"));
+		r = env_put(e, strdup("LOGNAME=sandbox"));
 	if (r == 0)
-		r = env_put(s, strdup("SHELL=/bin/sh"));
+		r = env_put(e, strdup("SHELL=/bin/sh"));
 	if (r == 0)
-		r = env_put(s, str_fmt("BRIG_SANDBOX=%s", s->id));
+		r = env_put(e, str_fmt("BRIG_SANDBOX=%s", s->id));
 	if (r == 0 && s->proxy_env)
-		r = put_proxies(s);
-	for (char **e = s->tool_env; r == 0 && e && *e; e++)
-		r = env_put(s, strdup(*e));
+		r = put_proxies(e);
+	for (char **t = s->tool_env; r == 0 && t && *t; t++)
+		r = env_put(e, strdup(*t));
 	return r;
 }
 
 /* env.pass: the caller's values of these, where there are any. */
-static int put_passed(const struct brig_spec *rq, struct spec *s)
+static int put_passed(const struct brig_spec *rq, struct env *e)
 {
 	bool failed;
 	char **names = request_list(rq, OPT_ENV_PASS, &failed);
@@ -193,7 +202,7 @@ static int put_passed(const struct brig_spec *rq, struct spec *s)
 	for (char **n = names; r == 0 && n && *n; n++) {
 		const char *v = getenv(*n);
 		if (v)
-			r = env_put(s, str_fmt("%s=%s", *n, v));
+			r = env_put(e, str_fmt("%s=%s", *n, v));
 	}
 	strv_free(names);
 	return r;
@@ -222,7 +231,7 @@ static int locked(const struct brig_spec *rq, enum opt o, const char *label,
 	return -EPERM;
 }
 
-static int put_asked(const struct brig_spec *rq, struct spec *s,
+static int put_asked(const struct brig_spec *rq, struct env *e,
 		     struct brig_error *err)
 {
 	const struct req_value *rv = &rq->o[OPT_ENV];
@@ -234,25 +243,35 @@ static int put_asked(const struct brig_spec *rq, struct spec *s,
 		if (rv->at[i].rank == RANK_RUN && !strchr(rv->v[i], '=') &&
 		    rq->lock[OPT_ENV_PASS].layer && !passes(rq, rv->v[i]))
 			return locked(rq, OPT_ENV_PASS, label, err);
-		int r = put_text(s, label, rv->v[i], rv->at[i].rank != RANK_RUN, err);
+		int r = put_text(e, label, rv->v[i], rv->at[i].rank != RANK_RUN, err);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-int resolve_env(const struct brig_spec *rq, struct spec *s,
-		struct brig_error *err)
+static int put_all(const struct brig_spec *rq, struct env *e, struct brig_error *err)
 {
-	int r = put_defaults(rq, s);
+	int r = put_defaults(rq, e);
+
 	if (r == 0)
-		r = put_passed(rq, s);
+		r = put_passed(rq, e);
 	if (r < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, -r, "policy", "environment");
-	r = put_asked(rq, s, err);
+	r = put_asked(rq, e, err);
 	if (r < 0 || !request_has(rq, OPT_ENV_FD))
 		return r;
 	if (rq->lock[OPT_ENV].layer)
 		return locked(rq, OPT_ENV, "--env-fd", err);
-	return put_from_fd(s, atoi(request_text(rq, OPT_ENV_FD)), err);
+	return put_from_fd(e, atoi(request_text(rq, OPT_ENV_FD)), err);
+}
+
+int resolve_env(const struct brig_spec *rq, struct spec *s,
+		struct brig_error *err)
+{
+	struct env e = { .s = s };
+	int r = put_all(rq, &e, err);
+
+	strindex_free(&e.names);
+	return r;
 }

@@ -804,6 +804,18 @@ def test_bwrap_with_many_descriptors(caller):
         assert r.json["stdout"] == "in\n" and r.code != 0 and "Read-only" in r.json["stderr"], (n, r)
 
 
+def test_bwrap_takes_so_many_words(user):
+    """Its own limit, told before it starts, with a way out."""
+    need_bwrap()
+    for args in (["--", "true", *map(str, range(9000))],
+                 [*(w for i in range(3000) for w in ("--env", "V%d=" % i)), "--", "true"]):
+        user.brig("run", *BW, "--workspace", user.ws, *args).refused(
+            125, "UNSUPPORTED", "words for bubblewrap, which takes 9000", "--backend native")
+    r = user.brig("run", *BW, "--workspace", user.ws, "--", "sh", "-c", "echo $#", "sh",
+                  *map(str, range(8500)))
+    assert r.code == 0 and r.out == "8500\n", r
+
+
 def test_bwrap_missing(user):
     r = user.run("true", opts=BW, env={"PATH": "/nonexistent"})
     assert r.code == 125 and "install" in r.json["error"]["fix"]

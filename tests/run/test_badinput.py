@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -102,6 +103,33 @@ def test_huge_arguments(who):
     assert r.code in (0, 126), r
     if r.code == 126:
         r.refused(126, "EXEC_FAILED", "true", "too long")
+
+
+def test_long_lists_take_no_time(who):
+    """Each word of a list was compared with all before it, and each argument counted:
+    seconds for what an agent may well pass on."""
+    def quick(*args, **kw):
+        start = time.monotonic()
+        r = who.brig("run", "--json", "--workspace", str(who.ws), *args, **kw)
+        assert time.monotonic() - start < 2, "%.1f s" % (time.monotonic() - start)
+        return r
+
+    try:
+        r = quick("--", "sh", "-c", "echo $#", "sh", *map(str, range(100_000)))
+    except OSError as e:
+        pytest.skip("the host's own limit on arguments: %s" % e)
+    assert r.code == 0 and r.json["stdout"] == "100000\n", r
+    env = [w for i in range(20_000) for w in ("--env", "V%d=%d" % (i % 15_000, i))]
+    r = quick(*env, "--", "sh", "-c", 'env | grep -c ^V; echo $V14999 $V0')
+    assert r.code == 0 and r.json["stdout"] == "15000\n14999 15000\n", r
+    with tempfile.TemporaryFile() as f:
+        f.write(b"".join(b"N%d=%d\0" % (i, i) for i in range(60_000)))
+        f.seek(0)
+        r = quick("--env-fd", str(f.fileno()), "--", "sh", "-c", "echo $N59999",
+                  pass_fds=(f.fileno(),))
+    assert r.code == 0 and r.json["stdout"] == "59999\n", r
+    masks = [w for i in range(20_000) for w in ("--mask", "/tmp/m%d" % i)]
+    quick(*masks, "--", "true").refused(125, "MOUNT_FAILED", "/tmp/m0", "No such file")
 
 
 # -- the workspace ------------------------------------------------------------

@@ -51,25 +51,28 @@ static void test_held_until_closed(void **state)
 	close(p[0]);
 }
 
-/* Each of them, wherever it is. */
-static void test_both(void **state)
+/* Each of them, however many there are; one too many ends at once, and none is no place. */
+static void test_all(void **state)
 {
-	for (int first = 0; first < 2; first++) {
+	(void)state;
+	for (int n = 1; n <= COLLECT_MAX + 1; n++) {
 		struct collect c = COLLECT_NONE;
-		int p[2][2];
+		int p[COLLECT_MAX + 1][2];
 
-		(void)state;
-		for (int i = first; i < 2; i++) {
+		for (int i = 0; i < n; i++) {
 			assert_int_equal(pipe2(p[i], O_CLOEXEC), 0);
-			c.held[i] = p[i][1];
+			collect_hold(&c, -1);
+			collect_hold(&c, p[i][1]);
 		}
+		for (int i = 0; i < n; i++)
+			assert_int_equal(ended(p[i][0], 0), i == COLLECT_MAX);
 		collect_later(&c);
-		for (int i = first; i < 2; i++) {
-			assert_int_equal(fcntl(p[i][1], F_GETFD), -1);
-			assert_false(ended(p[i][0], 20));
-		}
+		for (int i = 0; i < n; i++)
+			assert_int_equal(ended(p[i][0], 20), i == COLLECT_MAX);
+		for (int i = 0; i < COLLECT_MAX; i++)
+			assert_int_equal(c.held[i], -1);
 		collect_now(&c);
-		for (int i = first; i < 2; i++) {
+		for (int i = 0; i < n; i++) {
 			assert_true(ended(p[i][0], 5000));
 			close(p[i][0]);
 		}
@@ -150,7 +153,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_held_until_closed),
-		cmocka_unit_test(test_both),
+		cmocka_unit_test(test_all),
 		cmocka_unit_test(test_only_at_the_end),
 		cmocka_unit_test(test_twice),
 		cmocka_unit_test(test_no_sockets),
