@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "base/sys.h"
 
 const char *const evidence_ns_names[EV_NS_COUNT] = {
@@ -35,17 +36,15 @@ struct field {
 static void read_fields(const char *text, struct field *f, size_t n)
 {
 	for (const char *p = text; *p;) {
-		const char *end = strchrnul(p, '\n');
-		size_t len = 0;
-		while (p[len] && p[len] != ':' && p[len] != '\n')
-			len++;
-		for (size_t i = 0; p[len] == ':' && i < n; i++) {
+		for (size_t i = 0; i < n; i++) {
+			size_t len = strlen(f[i].name);
 			if (*p != f[i].name[0] || strncmp(p, f[i].name, len) != 0 ||
-			    f[i].name[len])
+			    p[len] != ':')
 				continue;
 			f[i].value = strtoull(p + len + 1, NULL, f[i].base);
 			f[i].found = true;
 		}
+		const char *end = strchrnul(p, '\n');
 		p = *end ? end + 1 : end;
 	}
 }
@@ -143,14 +142,19 @@ void evidence_hold(struct collect *c, pid_t pid, int pidfd)
 /* Exactly one line, of one id. */
 static bool one_id_map(int proc, const char *file, bool nested)
 {
-	char text[256];
-	unsigned inside, out, count;
-	int used = 0;
+	enum { INSIDE, OUTSIDE, COUNT, NUMBERS };
+	unsigned long v[NUMBERS];
+	char text[256], *end = text;
 
 	if (fd_read_at(proc, file, text, sizeof text) <= 0)
 		return false;
-	return sscanf(text, "%u %u %u %n", &inside, &out, &count, &used) == 3 &&
-	       text[used] == '\0' && count == 1 && (out != 0 || nested);
+	for (int i = 0; i < NUMBERS; i++) {
+		end += strspn(end, " ");
+		if (*end < '0' || *end > '9')
+			return false;
+		v[i] = strtoul(end, &end, 10);
+	}
+	return streq(end, "\n") && v[COUNT] == 1 && (v[OUTSIDE] != 0 || nested);
 }
 
 static bool id_maps(int proc, bool nested)

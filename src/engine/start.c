@@ -324,20 +324,6 @@ static int start_and_plan(struct run *r, struct brig_error *err)
 	return e < 0 ? e : start_builder(r, err);
 }
 
-/* What is left to do for the supervisor before a release. */
-static int beside(struct run *r, struct brig_error *err)
-{
-	/* Until here nothing exists that would outlive us: the child does not.  With
-	 * a command there may be. */
-	int e = run_custodian(r, err);
-
-	if (e < 0)
-		return e;
-	r->res->evidence.nested = r->l.spec->nested;
-	evidence_read_own(&r->res->evidence);
-	return 0;
-}
-
 int run_start(struct run *r, struct brig_error *err)
 {
 	struct launch *l = &r->l;
@@ -351,15 +337,17 @@ int run_start(struct run *r, struct brig_error *err)
 		e = map_ids(r, err);
 	if (e == 0)
 		e = root_prepare_callers(&l->root, err);
-	/* who removes groups comes before the groups */
-	bool groups = r->late_limits && wants_groups(r);
-	if (e == 0 && groups)
+	/* Who removes groups comes before the groups.  Without any, until here nothing
+	 * exists that would outlive us: the child does not.  With a command there may be. */
+	if (e == 0)
 		e = run_custodian(r, err);
 	if (e == 0 && r->late_limits)
 		e = run_limits(r, err);
-	/* The job has more to do than the builder has, who waits for this.  After the
-	 * message the builder would go first, and keep us from the job's evidence. */
 	if (e == 0)
-		e = beside(r, err);
-	return e < 0 ? e : send_plan(r, err);
+		e = send_plan(r, err);
+	/* The builder goes first now: there is time for this until the job has a word. */
+	r->res->evidence.nested = l->spec->nested;
+	if (e == 0)
+		evidence_read_own(&r->res->evidence);
+	return e;
 }

@@ -255,10 +255,7 @@ outside:
 static int resolve_protect(const struct brig_spec *rq, struct spec *s,
 			   struct brig_error *err)
 {
-	int r = 0;
-
-	for (const char *const *d = protect_defaults; *d && r == 0; d++)
-		r = strv_add(&s->protect, *d);
+	int r = strv_append(&s->protect, protect_defaults);
 	char label[300];
 	size_t n = 0;
 	for (char **p = rq->o[OPT_PROTECT].v; p && *p && r == 0; p++, n++) {

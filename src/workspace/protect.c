@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "workspace/gitsafe.h"
 #include "workspace/protect_names.h"
 #include "workspace/protect_scan.h"
@@ -65,18 +66,9 @@ static enum protect_check check_for(const char *path)
 	return PROTECT_CHECK_NONE;
 }
 
-static uint32_t hash_of(const char *path)
-{
-	uint32_t h = 2166136261u; /* FNV-1a */
-
-	for (; *path; path++)
-		h = (h ^ (unsigned char)*path) * 16777619u;
-	return h;
-}
-
 struct protect_entry *scan_find(const struct protect *p, const char *path)
 {
-	uint32_t hash = hash_of(path);
+	uint32_t hash = str_hash(path, strlen(path));
 
 	for (size_t i = 0; i < p->n; i++)
 		if (p->v[i].hash == hash && !strcmp(p->v[i].path, path))
@@ -133,7 +125,8 @@ int scan_add(struct scan *s, enum protect_kind kind, const char *path, int fd,
 	}
 	struct protect_entry *e = &p->v[p->n++];
 	*e = (struct protect_entry){ .kind = kind, .path = copy, .fd = fd,
-				     .hash = hash_of(path), .target = target, .check = check_for(path) };
+				     .hash = str_hash(path, strlen(path)), .target = target,
+				     .check = check_for(path) };
 	if (st) {
 		e->is_dir = S_ISDIR(st->st_mode);
 		e->dev = st->st_dev;
@@ -471,13 +464,14 @@ static bool below_read_only(const struct protect *p, const char *path)
  */
 static void settle(struct protect *p)
 {
-	size_t kept = 0;
+	size_t kept = 0, sorted = 1;
 
-	if (!p->n)
-		return;
 	/* The sweep goes by this order as well: what appears at an absent path is moved as
 	 * a whole, not what is in it first. */
-	qsort(p->v, p->n, sizeof p->v[0], by_path);
+	while (sorted < p->n && by_path(&p->v[sorted - 1], &p->v[sorted]) <= 0)
+		sorted++;
+	if (sorted < p->n)
+		qsort(p->v, p->n, sizeof p->v[0], by_path);
 	for (size_t i = 0; i < p->n; i++) {
 		/* the entry's own slot may be reused, so look before moving;
 		 * a parent sorts first and is never dropped for its child */

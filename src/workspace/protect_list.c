@@ -11,63 +11,73 @@
  *   .gitattributes, .git/info/attributes: name drivers, but only the
  *     protected config can define what a driver runs
  *   .gitmodules: git refuses commands (update = !…) from it
+ *
+ * In the order of strcmp(), as the list of a scan is: then there is nothing to sort.
  */
 const char *const protect_defaults[] = {
-	".git/hooks",
-	".git/config",
-	".git/config.worktree",
-	/* "commondir" moves the whole configuration of a git directory */
-	".git/commondir",
-	/* `git status` descends into submodules and reads their configs; the
-	 * names of submodules may hold a slash */
-	".git/modules/*/hooks",
-	".git/modules/*/config",
-	".git/modules/*/config.worktree",
-	".git/modules/*/commondir",
-	".git/modules/*/*/hooks",
-	".git/modules/*/*/config",
-	".git/modules/*/*/config.worktree",
-	".git/modules/*/*/commondir",
-	/* linked worktrees are checked out elsewhere on the host, but read these */
-	".git/worktrees/*/config.worktree",
-	".git/worktrees/*/commondir",
-	/* a HEAD beside objects and refs makes the workspace itself a bare
-	 * repository, whose ./config git would obey */
-	"HEAD",
-	/* husky points core.hooksPath here, so these are hooks as well */
-	".husky",
 	/* shells and login sessions, for a workspace that is a home directory */
-	".bashrc",
-	".bash_profile",
+	".bash_aliases",
 	".bash_login",
 	".bash_logout",
-	".bash_aliases",
-	".profile",
-	".zshrc",
-	".zprofile",
-	".zshenv",
-	".zlogin",
-	".zlogout",
+	".bash_profile",
+	".bashrc",
+	/* editors and agents: tasks, hooks and servers they start on opening */
+	".claude",
+	".codex",
+	/* of a home directory */
+	".config/autostart",
 	".config/fish",
 	".config/git",
 	".config/systemd",
-	".config/autostart",
-	".gitconfig",
-	".ssh",
+	/* editors and agents */
+	".cursor",
+	".devcontainer",
 	/* run on entering the directory; .direnv holds scripts that direnv
 	 * sources without asking again */
-	".envrc",
 	".direnv",
-	/* editors and agents: tasks, hooks and servers they start on opening */
-	".vscode",
-	".idea",
-	".zed",
-	".devcontainer",
-	".mcp.json",
-	".claude",
-	".codex",
-	".cursor",
+	".envrc",
+	/* an agent */
 	".gemini",
+	/* "commondir" moves the whole configuration of a git directory */
+	".git/commondir",
+	".git/config",
+	".git/config.worktree",
+	".git/hooks",
+	/* `git status` descends into submodules and reads their configs; the
+	 * names of submodules may hold a slash */
+	".git/modules/*/*/commondir",
+	".git/modules/*/*/config",
+	".git/modules/*/*/config.worktree",
+	".git/modules/*/*/hooks",
+	".git/modules/*/commondir",
+	".git/modules/*/config",
+	".git/modules/*/config.worktree",
+	".git/modules/*/hooks",
+	/* linked worktrees are checked out elsewhere on the host, but read these */
+	".git/worktrees/*/commondir",
+	".git/worktrees/*/config.worktree",
+	/* of a home directory */
+	".gitconfig",
+	/* husky points core.hooksPath here, so these are hooks as well */
+	".husky",
+	/* editors and agents */
+	".idea",
+	".mcp.json",
 	".opencode",
+	/* of a home directory */
+	".profile",
+	".ssh",
+	/* editors */
+	".vscode",
+	".zed",
+	/* a shell */
+	".zlogin",
+	".zlogout",
+	".zprofile",
+	".zshenv",
+	".zshrc",
+	/* a HEAD beside objects and refs makes the workspace itself a bare
+	 * repository, whose ./config git would obey */
+	"HEAD",
 	NULL,
 };

@@ -178,6 +178,21 @@ static void test_bad_patterns(void **state)
 	assert_int_equal(protect_scan(&f->p, f->fd, NULL, ok, "a/b", &err), -EINVAL);
 }
 
+/* The list of a scan is sorted, whatever the order it was asked in; ours needs no sorting. */
+static void test_in_order(void **state)
+{
+	static const char *const mixed[] = { "z", "a/b", ".x", "a", "a-b", NULL };
+	struct fixture *f = *state;
+
+	for (size_t i = 1; protect_defaults[i]; i++)
+		assert_true(strcmp(protect_defaults[i - 1], protect_defaults[i]) < 0);
+	sh(f, "mkdir z; touch a-b");
+	scan(f, mixed);
+	assert_int_equal(f->p.n, 5);
+	for (size_t i = 1; i < f->p.n; i++)
+		assert_true(strcmp(f->p.v[i - 1].path, f->p.v[i].path) < 0);
+}
+
 static void test_absent_moved(void **state)
 {
 	struct fixture *f = *state;
@@ -879,6 +894,7 @@ static int run_all(void)
 		T(test_root),
 		T(test_kinds_and_order),
 		T(test_bad_patterns),
+		T(test_in_order),
 		T(test_absent_moved),
 		T(test_git_init_usable),
 		T(test_git_init_hostile),
