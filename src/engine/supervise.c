@@ -132,7 +132,6 @@ static void read_confined(struct run *r)
 	if (!r->l.nproc || ev->nproc > r->l.nproc)
 		ev->nproc = 0;
 	evidence_hold(&r->held, r->job, r->job_pidfd);
-	root_reap_holder(&r->l.root);
 }
 
 static void on_confined(struct run *r, pid_t job, int listener)
@@ -316,6 +315,7 @@ static void judge_and_release(struct run *r)
 	r->res->ran = true;
 	r->t_release = now_ns();
 	r->res->setup_us = (r->t_release - r->t_start) / 1000;
+	root_reap_holder(&r->l.root);
 }
 
 /*
