@@ -168,11 +168,16 @@ int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id
 
 	if (i >= CG_MAX_DIRS)
 		return -ENOSPC;
-	int n = snprintf(cg->dirs[i], PATH_MAX, "%s/brig-%s", parent->dir, id);
-	int g = snprintf(cg->groups[i], PATH_MAX, "%s/brig-%s",
-			 strcmp(parent->group, "/") == 0 ? "" : parent->group, id);
-	if (n >= PATH_MAX || g >= PATH_MAX)
+	char *dir = i ? cg->groups[i - 1] + strlen(cg->groups[i - 1]) + 1 : cg->text[0];
+	int n = snprintf(dir, PATH_MAX, "%s/brig-%s", parent->dir, id);
+	if (n >= PATH_MAX)
 		return -ENAMETOOLONG;
+	int g = snprintf(dir + n + 1, PATH_MAX, "%s/brig-%s",
+			 strcmp(parent->group, "/") == 0 ? "" : parent->group, id);
+	if (g >= PATH_MAX)
+		return -ENAMETOOLONG;
+	cg->dirs[i] = dir;
+	cg->groups[i] = dir + n + 1;
 	cg->bits[i] = 0;
 	/*
 	 * The count is what makes the path visible to the custodian, and it

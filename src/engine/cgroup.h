@@ -53,8 +53,9 @@ struct cgroup {
 	/* Last what is large and often not touched: each page costs. */
 	char leaf[PATH_MAX];       /* v2: where the supervisor had to step aside to;
 				      undone last */
-	char dirs[CG_MAX_DIRS][PATH_MAX]; /* absolute paths, to remove */
-	char groups[CG_MAX_DIRS][PATH_MAX]; /* the same as /proc/PID/cgroup says it */
+	char *dirs[CG_MAX_DIRS];   /* absolute paths, to remove; in text */
+	char *groups[CG_MAX_DIRS]; /* the same as /proc/PID/cgroup says it */
+	char text[2 * CG_MAX_DIRS][PATH_MAX]; /* one behind the other, close together */
 };
 
 struct cgroup_usage {

@@ -132,21 +132,11 @@ static bool has_dotdot(const char *path, size_t len)
 	return false;
 }
 
-/* Our group's directory under one mount: the mount shows the hierarchy from
- * `root` down, so only what follows root in our path is below the point. */
-static int place_under(const struct mount_line *m, const char *path, size_t len,
-		       struct cg_place *place)
+/* Our group's directory under one mount, which shows what follows in our path. */
+static int place_at(const struct mount_line *m, const char *path, size_t len, size_t skip,
+		    struct cg_place *place)
 {
-	big_buffer char root[PATH_MAX];
-	int r = field_copy(m->root, m->root_end, root, sizeof root);
-	if (r < 0)
-		return r;
-	size_t skip = strcmp(root, "/") == 0 ? 0 : strlen(root);
-	if (skip > len || memcmp(path, root, skip) != 0 ||
-	    (skip && skip < len && path[skip] != '/'))
-		return -EXDEV;
-
-	r = field_copy(m->point, m->point_end, place->dir, sizeof place->dir);
+	int r = field_copy(m->point, m->point_end, place->dir, sizeof place->dir);
 	if (r < 0)
 		return r;
 	place->top = strlen(place->dir);
@@ -161,6 +151,22 @@ static int place_under(const struct mount_line *m, const char *path, size_t len,
 	memcpy(place->group, path, len);
 	place->group[len] = '\0';
 	return 0;
+}
+
+/* The mount shows the hierarchy from `root` down, so only what follows root in our path
+ * is below the point. */
+static int place_under(const struct mount_line *m, const char *path, size_t len,
+		       struct cg_place *place)
+{
+	big_buffer char root[PATH_MAX];
+	int r = field_copy(m->root, m->root_end, root, sizeof root);
+	if (r < 0)
+		return r;
+	size_t skip = strcmp(root, "/") == 0 ? 0 : strlen(root);
+	if (skip > len || memcmp(path, root, skip) != 0 ||
+	    (skip && skip < len && path[skip] != '/'))
+		return -EXDEV;
+	return place_at(m, path, len, skip, place);
 }
 
 int cg_place_find(const char *mountinfo, const char *groups,
@@ -207,12 +213,9 @@ int cg_place_find(const char *mountinfo, const char *groups,
 int cg_place_set(const char *point, const char *path, size_t len,
 		 struct cg_place *place)
 {
-	static const char root[] = "/";
-	const struct mount_line m = {
-		.root = root, .root_end = root + 1,
-		.point = point, .point_end = point + strlen(point),
-	};
-	return has_dotdot(path, len) ? -EXDEV : place_under(&m, path, len, place);
+	const struct mount_line m = { .point = point, .point_end = point + strlen(point) };
+
+	return has_dotdot(path, len) ? -EXDEV : place_at(&m, path, len, 0, place);
 }
 
 bool cg_place_up(struct cg_place *place)

@@ -60,8 +60,8 @@ static const struct {
 
 /* One hierarchy may carry several controllers, and then has one group. */
 struct made {
-	int dir; /* directory descriptor of the group */
-	char parent[PATH_MAX];
+	int dir;       /* directory descriptor of the group */
+	size_t parent; /* how much of its path is that of the group above it */
 };
 
 /* A group starts with no CPUs when cpuset is mounted together with what we
@@ -167,7 +167,7 @@ static int make_group(struct cgroup *cg, const char *name, bool cpuset,
 	}
 	cg->task_fds[cg->n_task_fds++] = tasks;
 	made->dir = dir;
-	memcpy(made->parent, own->dir, sizeof made->parent);
+	made->parent = strlen(own->dir);
 	return 0;
 }
 
@@ -176,7 +176,7 @@ static int make_group(struct cgroup *cg, const char *name, bool cpuset,
 static void set_limit(struct cgroup *cg, size_t which, int k, struct made *made,
 		      const struct cgroup_want *want)
 {
-	int r = limits[which].set(made[k].dir, want);
+	int r = limits[which].set(made[k].dir, want), len = (int)made[k].parent;
 
 	if (r == 0) {
 		cg->bits[k] |= limits[which].bit;
@@ -185,13 +185,13 @@ static void set_limit(struct cgroup *cg, size_t which, int k, struct made *made,
 	}
 	if (r == -EINVAL && limits[which].bit == CG_CPU) {
 		cg_why_add(cg, "cpu: the kernel refused %llu/1000 CPU: below its "
-			       "minimum, or more than %s itself has",
-			   (unsigned long long)want->cpu_milli, made[k].parent);
+			       "minimum, or more than %.*s itself has",
+			   (unsigned long long)want->cpu_milli, len, cg->dirs[k]);
 		cg_fix_set(cg, "ask for at least 0.01 CPU and no more than the group "
 			       "brig runs in may use");
 	} else {
-		cg_why_add(cg, "%s: the limit could not be set in %s: %s",
-			   limits[which].name, made[k].parent, strerror(-r));
+		cg_why_add(cg, "%s: the limit could not be set in %.*s: %s",
+			   limits[which].name, len, cg->dirs[k], strerror(-r));
 	}
 	if (cg->bits[k] == 0 && k == cg->n_dirs - 1) {
 		fd_close(&made[k].dir);
@@ -210,7 +210,7 @@ int cg_v1_prepare(struct cgroup *cg, const struct cgroup_want *want,
 	int result = 0;
 
 	for (int i = 0; i < CG_MAX_DIRS; i++)
-		made[i].dir = -1;
+		made[i] = (struct made){ .dir = -1 };
 	cg->version = 1;
 	for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
 		if (!(need & limits[i].bit))
@@ -221,7 +221,8 @@ int cg_v1_prepare(struct cgroup *cg, const struct cgroup_want *want,
 			continue;
 		}
 		int k = 0;
-		while (k < cg->n_dirs && strcmp(made[k].parent, own.dir) != 0)
+		while (k < cg->n_dirs && (made[k].parent != strlen(own.dir) ||
+					  memcmp(cg->dirs[k], own.dir, made[k].parent) != 0))
 			k++;
 		if (k == cg->n_dirs) {
 			bool cpuset = same_hierarchy(t->groups, limits[i].name, "cpuset");

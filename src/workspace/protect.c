@@ -409,10 +409,27 @@ int scan_from(struct scan *s, struct place *w, bool globbed)
 	return 0;
 }
 
+/* Most of the list begin with a name that the workspace does not have, which is all there
+ * is to find out: then scan_from() would record the pattern as it is. */
+static bool is_absent(const struct scan *s, const char *pattern)
+{
+	char first[NAME_MAX + 1];
+	size_t n = strcspn(pattern, "/");
+
+	if (n == 0 || n > NAME_MAX || strstr(pattern, "..") ||
+	    (pattern[n] && (!pattern[n + 1] || pattern[n + 1] == '/')))
+		return false;
+	memcpy(first, pattern, n);
+	first[n] = '\0';
+	return !streq(first, ".") && !streq(first, "*") && protect_names_lack(s->names, first);
+}
+
 int scan_pattern(struct scan *s, struct place *w, const char *pattern)
 {
 	size_t n = strnlen(pattern, sizeof w->rest - 1);
 
+	if (is_absent(s, pattern))
+		return scan_add(s, PROTECT_ABSENT, pattern, -1, NULL, NULL);
 	s->links = 0;
 	w->cur[0] = '\0';
 	memcpy(w->rest, pattern, n);
