@@ -421,7 +421,7 @@ static bool is_absent(const struct scan *s, const char *pattern)
 		return false;
 	memcpy(first, pattern, n);
 	first[n] = '\0';
-	return !streq(first, ".") && !streq(first, "*") && protect_names_lack(s->names, first);
+	return !streq(first, "*") && protect_names_lack(s->names, first);
 }
 
 int scan_pattern(struct scan *s, struct place *w, const char *pattern)

@@ -15,6 +15,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/err.h"
+#include "base/str.h"
+#include "workspace/protect.h"
 #include "workspace/protect_names.h"
 
 struct dir {
@@ -244,6 +247,64 @@ static void test_no_trace(void **state)
 	assert_int_equal(st.st_atim.tv_sec, 1000000000);
 }
 
+/* What a scan records, as text. */
+static char *recorded(const struct dir *d, const char *const *patterns)
+{
+	struct brig_error err = { 0 };
+	struct protect p;
+	char *text = calloc(1, 1), *more;
+
+	assert_int_equal(protect_scan(&p, d->fd, NULL, patterns, "ID", &err), 0);
+	for (size_t i = 0; i < p.n; i++) {
+		more = str_fmt("%s%s %d %d;", text, p.v[i].path, p.v[i].kind, p.v[i].check);
+		free(text);
+		text = more;
+	}
+	protect_free(&p);
+	return text;
+}
+
+/* A scan says the same whether it has the names or has to ask, of patterns that are odd as
+ * well; in a directory that has none of them, and in one that has some. */
+static void test_a_scan_says_the_same(void **state)
+{
+	static const char *const odd[] = {
+		"a//b", "b/", "c/./d", "./e", "f..g/h", "f/g..h", "j/*/k", "l*", "m",
+		"n/o/p", "q", "q/r", ".git/config", ".git/hooks", ".git/modules/*/config", "HEAD",
+		".", "s//", "t/u/", NULL,
+	};
+	const char *const *const lists[] = { odd, protect_defaults };
+	struct dir *d = *state;
+
+	need_known_fs(d);
+	for (int there = 0; there < 2; there++) {
+		char *with[2];
+		for (int i = 0; i < 2; i++)
+			with[i] = recorded(d, lists[i]);
+		protect_names_read(&d->names, d->fd);
+		assert_true(d->names.n > 0);
+		make(d, "\xc3\xa4"); /* so that nothing is concluded */
+		protect_names_read(&d->names, d->fd);
+		assert_int_equal(d->names.n, 0);
+		for (int i = 0; i < 2; i++) {
+			char *asked = recorded(d, lists[i]);
+			assert_string_equal(with[i], asked);
+			assert_non_null(strstr(asked, "HEAD "));
+			free(asked);
+			free(with[i]);
+		}
+		assert_int_equal(unlinkat(d->fd, "\xc3\xa4", 0), 0);
+		if (there)
+			break;
+		make(d, "q");
+		make(d, ".bashrc");
+		assert_int_equal(mkdirat(d->fd, "n", 0700), 0);
+		assert_int_equal(mkdirat(d->fd, "b", 0700), 0);
+		assert_int_equal(mkdirat(d->fd, ".git", 0700), 0);
+		make(d, ".git/config");
+	}
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -258,6 +319,7 @@ int main(void)
 		cmocka_unit_test(test_other_file_systems),
 		TEST(test_cannot_list),
 		TEST(test_no_trace),
+		TEST(test_a_scan_says_the_same),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
