@@ -138,16 +138,19 @@ static bool malformed(struct reader *r)
 /* Reads a name up to its NUL, which is consumed, into name + at. */
 static bool take_name(struct reader *r, char name[PATH_MAX], size_t at, size_t *len)
 {
-	for (;;) {
-		int c = next_byte(r);
-		if (c < 0 || at >= PATH_MAX)
+	for (bool ended = false; !ended;) {
+		if (!fill(r))
 			return malformed(r);
-		name[at] = (char)c;
-		if (!c)
-			break;
-		at++;
+		const char *p = r->w->buf + r->at, *nul = memchr(p, '\0', r->len - r->at);
+		size_t n = nul ? (size_t)(nul - p) + 1 : r->len - r->at;
+		if (n > PATH_MAX - at)
+			return malformed(r);
+		memcpy(name + at, p, n);
+		r->at += n;
+		at += n;
+		ended = nul;
 	}
-	*len = at;
+	*len = at - 1;
 	return true;
 }
 
@@ -169,6 +172,30 @@ static bool take_strip(struct reader *r, size_t *out)
 	return true;
 }
 
+/* An entry that is in the buffer as a whole and nothing special, as nearly all are: a
+ * large project has a hundred thousand, and all but a few are passed over.  The name is
+ * there if it is a gitlink.  False says nothing: it is to be read in pieces. */
+static bool take_whole(struct reader *r, size_t hash, char name[PATH_MAX], size_t *len,
+		       uint32_t *mode)
+{
+	const unsigned char *p = (const unsigned char *)r->w->buf + r->at;
+	const size_t size = AT_HASH + hash + 2, left = r->w->owner == r ? r->len - r->at : 0;
+
+	if (left < size)
+		return false;
+	unsigned flags = (unsigned)p[size - 2] << 8 | p[size - 1];
+	size_t n = flags & NAME_BITS, total = (size + n + 8) & ~(size_t)7;
+	if ((flags & EXTENDED) || n == NAME_BITS || left < total || p[size + n] ||
+	    memchr(p + size, '\0', n))
+		return false;
+	*mode = be32(p + AT_MODE);
+	if ((*mode & TYPE_BITS) == TYPE_GITLINK)
+		memcpy(name, p + size, n + 1);
+	*len = n;
+	r->at += total;
+	return true;
+}
+
 /* One entry; *len is the length of name before and after. */
 static bool take_entry(struct reader *r, uint32_t version, size_t hash,
 		       char name[PATH_MAX], size_t *len, uint32_t *mode)
@@ -176,6 +203,8 @@ static bool take_entry(struct reader *r, uint32_t version, size_t hash,
 	unsigned char fixed[AT_HASH + 32 + 2 + 2], pad[8];
 	size_t size = AT_HASH + hash + 2, strip = 0, start = 0;
 
+	if (version < 4 && take_whole(r, hash, name, len, mode))
+		return true;
 	if (!take(r, fixed, size))
 		return false;
 	*mode = be32(fixed + AT_MODE);
