@@ -15,7 +15,7 @@
 enum {
 	GITINDEX_NESTING = 3,  /* submodules of submodules of submodules */
 	GITINDEX_LINKS = 512,  /* directories looked into */
-	GITINDEX_BYTES = 64 * 1024 * 1024, /* of all indexes, and of any one */
+	GITINDEX_BYTES = 256 * 1024 * 1024, /* of all indexes, and of any one */
 	GITINDEX_SECONDS = 2,
 };
 

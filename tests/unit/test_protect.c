@@ -671,7 +671,7 @@ static void test_large_index(void **state)
 	protect_free(&f->p);
 	sh(f, "rm .git/index");
 	scan(f, protect_defaults);
-	sh(f, "printf 'DIRC\\0\\0\\0\\2\\0\\1\\0\\0' >.git/index; truncate -s 60M .git/index");
+	sh(f, "printf 'DIRC\\0\\0\\0\\2\\0\\1\\0\\0' >.git/index; truncate -s 250M .git/index");
 	assert_true(sweep(f) >= 0);
 	assert_true(now() - start < 5);
 }
