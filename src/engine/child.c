@@ -118,6 +118,58 @@ static void take_plan(struct launch *l)
 	word_set(&l->plan_done);
 }
 
+/* One line each.  setgroups has to be given up first (CVE-2014-8989). */
+static void map_ids(const struct launch *l, const char *proc, const char *phase,
+		    const char *gid_map, const char *uid_map)
+{
+	int dir = openat(AT_FDCWD, proc, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int e = dir < 0 ? -errno : fd_write_at(dir, "setgroups", "deny");
+
+	if (e == 0)
+		e = fd_write_at(dir, "gid_map", gid_map);
+	if (e == 0)
+		e = fd_write_at(dir, "uid_map", uid_map);
+	if (e < 0)
+		child_fail(l, BRIG_E_IDMAP_DENIED, -e, phase,
+			   "mapping the user and group id");
+	close(dir);
+}
+
+/*
+ * Who may write the maps of the second user namespace.  As long as root's memory is shared,
+ * /proc/PID is root's (spawn_hide()), and the builder has another id by then.  The process
+ * that made the network has not: it is in the first namespace, with all rights there, and
+ * still under root's id, which is nobody's in there.
+ */
+static bool maps_by_helper(const struct launch *l)
+{
+	return l->plan->lock && l->shares && l->spec->as_root;
+}
+
+/* In that process.  The builder, whose maps they are, is pid 1 here. */
+static void write_maps(struct launch *l)
+{
+	while (!word_is_set(&l->locked))
+		word_await(&l->locked);
+	map_ids(l, "/proc/1", "lock", l->gid_map_same, l->uid_map_same);
+	word_set(&l->mapped);
+}
+
+static void await_maps(struct launch *l, pid_t helper)
+{
+	int st;
+
+	word_set(&l->locked);
+	while (!word_is_set(&l->mapped)) {
+		word_await(&l->mapped);
+		/* now and then: it may have died, with a word or without */
+		if (!word_is_set(&l->mapped) && waitpid(helper, &st, WNOHANG) != 0 &&
+		    !word_is_set(&l->mapped))
+			child_fail(l, BRIG_E_IDMAP_DENIED, ECHILD, "lock",
+				   "the process that maps the ids died");
+	}
+}
+
 /*
  * A second user and mount namespace around the finished tree.  In the copy every
  * mount is locked to its place: it cannot be uncovered, and, what is less
@@ -128,7 +180,7 @@ static void take_plan(struct launch *l)
  * The first namespace is held open until init is executed: taking it apart waits
  * for the whole machine, which the job need not.
  */
-static void lock_mounts(struct launch *l)
+static void lock_mounts(struct launch *l, pid_t helper)
 {
 	l->first_mntns = openat(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 	if (l->first_mntns < 0)
@@ -136,28 +188,10 @@ static void lock_mounts(struct launch *l)
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
 		child_fail(l, BRIG_E_USERNS_DENIED, errno, "lock",
 			   "a second user namespace, which locks the mounts");
-	int e = fd_write_at(AT_FDCWD, "/proc/self/setgroups", "deny");
-	if (e == 0)
-		e = fd_write_at(AT_FDCWD, "/proc/self/gid_map", l->gid_map_same);
-	if (e == 0)
-		e = fd_write_at(AT_FDCWD, "/proc/self/uid_map", l->uid_map_same);
-	if (e < 0)
-		child_fail(l, BRIG_E_IDMAP_DENIED, -e, "lock", "mapping the ids again");
-}
-
-/* An ordinary user's maps: one line each, written from inside.  setgroups has
- * to be given up first (CVE-2014-8989). */
-static void map_own_ids(const struct launch *l)
-{
-	int e = fd_write_at(AT_FDCWD, "/proc/self/setgroups", "deny");
-
-	if (e == 0)
-		e = fd_write_at(AT_FDCWD, "/proc/self/gid_map", l->gid_map);
-	if (e == 0)
-		e = fd_write_at(AT_FDCWD, "/proc/self/uid_map", l->uid_map);
-	if (e < 0)
-		child_fail(l, BRIG_E_IDMAP_DENIED, -e, "ids",
-			   "mapping the user and group id");
+	if (maps_by_helper(l))
+		await_maps(l, helper);
+	else
+		map_ids(l, "/proc/self", "lock", l->gid_map_same, l->uid_map_same);
 }
 
 void child_take_ids(const struct launch *l)
@@ -178,8 +212,8 @@ void child_take_ids(const struct launch *l)
 	/* Root's change of id made our own /proc files unwritable, and we may have
 	 * maps to write.  Nobody is in here yet who could look at us.  Only when the
 	 * memory is a copy: else what the id's owner may then write below our /proc
-	 * would concern the supervisor (spawn_may_share()).  Init and the command
-	 * start with their own. */
+	 * would concern the supervisor (spawn_may_share()), and somebody else writes
+	 * them (maps_by_helper()).  Init and the command start with their own. */
 	if (s->as_root && !l->shares &&
 	    (r = SYS5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0)
 		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "own /proc files");
@@ -367,7 +401,9 @@ static int early_main(void *arg)
 		word_await(&l->plan_done);
 	if (!l->plan->lock)
 		job_main(l, true);
-	return 0; /* reaped by init, whose child it becomes with our exec */
+	if (maps_by_helper(l))
+		write_maps(l);
+	return 0;
 }
 
 static int late_main(void *arg)
@@ -430,13 +466,13 @@ int child_main(void *launch)
 	 * processor for as long as it takes to make a network namespace. */
 	place_hold(&l->place);
 	if (!l->spec->as_root)
-		map_own_ids(l);
+		map_ids(l, "/proc/self", "ids", l->gid_map, l->uid_map);
 	take_plan(l); /* root has mapped the ids by then */
 	check_placed(l, place_release(&l->place));
-	child_take_ids(l);
 	bool lock = l->plan->lock;
-	if (!own_net && !lock)
+	if (!own_net && (!lock || maps_by_helper(l)))
 		job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
+	child_take_ids(l);
 	if (lock)
 		child_own_keyring(l); /* the job is cloned from us */
 	private_names(l);
@@ -454,10 +490,13 @@ int child_main(void *launch)
 	if (l->allow)
 		netns_hand_over(l);
 	if (lock) {
+		bool helped = maps_by_helper(l);
 		/* or it would count as one of the command's processes */
-		if (job > 0)
+		if (job > 0 && !helped)
 			waitpid(job, NULL, 0);
-		lock_mounts(l);
+		lock_mounts(l, job);
+		if (job > 0 && helped)
+			waitpid(job, NULL, 0);
 		announce_tree(l);
 		job = start(l, late_main, ROOM_LATE, 0);
 	}

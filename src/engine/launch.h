@@ -57,6 +57,7 @@ struct launch {
 	struct spawn_rooms rooms;
 	/* from the builder to the job, or back: word_set() */
 	uint32_t netns_done, plan_done, tree_done;
+	uint32_t locked, mapped;          /* the second user namespace, see lock_mounts() */
 	int first_mntns;                  /* see lock_mounts() */
 	int cwdfd;                        /* where the command starts, in the new tree */
 	int rules;                        /* Landlock's, about the new tree */

@@ -389,17 +389,6 @@ int plan_look(struct plan *p, const struct spec *s, struct brig_error *err)
 	return r;
 }
 
-bool plan_looks_plain(const struct plan *p)
-{
-	const struct spec *s = p->spec;
-
-	for (size_t i = 0; i < p->protect.n; i++)
-		if (p->protect.v[i].kind == PROTECT_RO ||
-		    p->protect.v[i].kind == PROTECT_PIN)
-			return false;
-	return !s->masks && !s->key_masks;
-}
-
 int plan_finish(struct plan *p, struct brig_error *err)
 {
 	const struct spec *s = p->spec;

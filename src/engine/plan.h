@@ -84,11 +84,8 @@ static inline bool plan_own_net(const struct spec *s)
 
 /* Makes the plan for a spec, which must outlive it.  0 or -errno with err. */
 int plan_build(struct plan *p, const struct spec *s, struct brig_error *err);
-/* The same in two steps: first what is in the workspace, then the rest.  After the first
- * one can tell whether there is likely to be no `lock`; a tree inside another one is
- * found out about in the second. */
+/* The same in two steps: first what is in the workspace, then the rest. */
 int plan_look(struct plan *p, const struct spec *s, struct brig_error *err);
-bool plan_looks_plain(const struct plan *p);
 int plan_finish(struct plan *p, struct brig_error *err);
 void plan_free(struct plan *p);
 

@@ -16,7 +16,7 @@
 struct run {
 	struct launch l, child; /* ours, and what the builder and the job have */
 	struct plan plan;
-	bool looked, planned; /* its first half is made, all of it is */
+	bool planned;     /* it is made */
 	bool late_limits; /* version 1: groups are made while the child builds */
 	struct custodian cust;
 	struct brig_result *res;

@@ -218,26 +218,13 @@ static int send_plan(struct run *r, struct brig_error *err)
 	return 0;
 }
 
-/* It may take long, on a slow file system: signals end it, and us, meanwhile.  What was
- * started has done nothing yet, and ends with us. */
-static int look(struct run *r, struct brig_error *err)
-{
-	signals_pass(&r->sig, true);
-	int e = plan_look(&r->plan, r->l.spec, err);
-	signals_pass(&r->sig, false);
-	r->looked = e == 0;
-	return e;
-}
-
 static int make_plan(struct run *r, struct brig_error *err)
 {
-	int e = r->looked ? 0 : look(r, err);
-
-	if (e == 0) {
-		signals_pass(&r->sig, true);
-		e = plan_finish(&r->plan, err);
-		signals_pass(&r->sig, false);
-	}
+	/* It may take long, on a slow file system: signals end it, and us, meanwhile.
+	 * What was started has done nothing yet, and ends with us. */
+	signals_pass(&r->sig, true);
+	int e = plan_build(&r->plan, r->l.spec, err);
+	signals_pass(&r->sig, false);
 	r->t_planned = now_ns();
 	if (e < 0)
 		return e;
@@ -260,53 +247,23 @@ static unsigned guess_descriptors(const struct spec *s)
 }
 
 /* Whether the builder may borrow our memory, and so be there before the plan. */
-static int may_start_early(struct run *r, bool *early, struct brig_error *err)
+static bool may_start_early(struct run *r)
 {
 	const struct spec *s = r->l.spec;
 
-	*early = spawn_may_share(s->limits.memory);
-	if (!*early || !s->as_root)
-		return 0;
-	/* Not where the mounts will be locked: a second user namespace has maps to write,
-	 * see child_take_ids().  Root's workspace is shown under an id that nobody has. */
-	int e = look(r, err);
-	*early = e == 0 && plan_looks_plain(&r->plan) &&
-		 spawn_hide(&r->l.rooms, !s->idmapped && r->late_limits);
-	return e;
-}
-
-/* Root's builder shares our memory, and the plan wants locked mounts after all: the
- * workspace lies inside another tree.  It has done nothing; another one comes. */
-static int start_again(struct run *r, struct brig_error *err)
-{
-	struct launch *l = &r->l;
-
-	run_kill(r);
-	while (waitpid(r->init, NULL, 0) < 0)
-		if (errno != EINTR) /* what it is doing in our memory nobody knows */
-			return err_set(err, BRIG_E_SETUP_FAILED, errno, "clone",
-				       "the end of the first builder");
-	r->init = -1;
-	fd_close(&r->init_pidfd);
-	fd_close(&l->ctl_supervisor);
-	fd_close(&l->status_read);
-	fd_close(&l->death_write);
-	fd_close(&r->out_read);
-	fd_close(&r->err_read);
-	launch_copy_free(&r->child);
-	r->child = (struct launch){ 0 };
-	return run_channels(r, err);
+	/* root's workspace is shown under an id that nobody has */
+	return spawn_may_share(s->limits.memory) &&
+	       (!s->as_root || spawn_hide(&r->l.rooms, !s->idmapped && r->late_limits));
 }
 
 /* The builder and the plan, in the order that is possible. */
 static int start_and_plan(struct run *r, struct brig_error *err)
 {
 	struct launch *l = &r->l;
-	bool early = false;
-	int e = may_start_early(r, &early, err);
+	int e = 0;
 
-	if (e == 0 && early) {
-		l->shares = true;
+	l->shares = may_start_early(r);
+	if (l->shares) {
 		l->table = guess_descriptors(l->spec);
 		e = start_builder(r, err);
 	}
@@ -314,14 +271,12 @@ static int start_and_plan(struct run *r, struct brig_error *err)
 		e = make_plan(r, err);
 	if (e < 0)
 		return e;
-	if (early && (!r->plan.lock || !l->spec->as_root))
+	if (l->shares)
 		return launch_give_plan(&r->child, l) < 0 ?
 			       err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare",
 				       "the launch") : 0;
-	l->shares = false;
-	e = early ? start_again(r, err) : 0;
 	l->table = root_descriptors(r->plan.n_ops);
-	return e < 0 ? e : start_builder(r, err);
+	return start_builder(r, err);
 }
 
 int run_start(struct run *r, struct brig_error *err)

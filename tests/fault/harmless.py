@@ -39,6 +39,7 @@ HARMLESS = {
     ("job", "rt_sigaction"): "a signal the caller ignored stays ignored",
     ("job", "rt_sigprocmask"): "a signal the caller blocked stays blocked",
     ("job", "umask"): "cannot fail in a kernel",
+    ("supervisor", "capget"): "root's memory is copied, not shared: only slower",
     ("supervisor", "close"): CLOEXEC,
     ("supervisor", "pidfd_open"): "the namespaces are read from /proc instead; the one for signals is needed",
     ("supervisor", "prctl"): "whether a filter is around us is read from /proc instead",
