@@ -181,8 +181,13 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 /* Bubblewrap has a limit of its own, and says nothing of what to do. */
 static int check_words(const struct state *st, const struct spec *s, struct brig_error *err)
 {
-	enum { WORDS_MAX = 9000, OURS = 40 }; /* ours: on its command line */
+	enum { WORDS_MAX = 9000, OURS = 16 }; /* ours: on its command line */
 	size_t n = OURS + strv_len(s->argv);
+
+	/* and every place where the command may be */
+	for (char **e = s->env; e && *e; e++)
+		for (const char *c = *e; *c && strncmp(*e, "PATH=", 5) == 0; c++)
+			n += *c == ':';
 
 	for (size_t i = 0; i < st->args.len; i++)
 		n += st->args.data[i] == '\0';

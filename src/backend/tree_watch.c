@@ -431,7 +431,7 @@ static void dispatch(struct tree *t, const struct pollfd *p)
 		t->job->notified(t->job->arg, &t->listener, t->refused, t->res);
 	else if (p[P_NOTIFY].revents & POLLIN)
 		notify_handle(&t->listener, t->refused);
-	else if (p[P_NOTIFY].revents)
+	else if (p[P_NOTIFY].revents & POLLHUP) /* an error alone says nothing: supervise.c */
 		on_unfiltered(t);
 	if (p[P_OUT].revents)
 		watch_drain(&t->out_read, &t->res->out);

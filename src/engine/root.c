@@ -58,7 +58,7 @@ unsigned root_descriptors(size_t n_ops)
 
 void root_release(struct root *r)
 {
-	root_reap_holder(r);
+	root_reap_holder(r, true);
 	for (size_t i = 0; r->slots && i < r->plan->n_ops; i++)
 		fd_close(&r->slots[i]);
 	free(r->slots);

@@ -45,8 +45,8 @@ int root_prepare_callers(struct root *r, struct brig_error *err);
 /* The first operation from `at` whose tree is handed over; n_ops: none. */
 size_t root_next_caller(const struct root *r, size_t at);
 
-/* When there is nothing else left to do. */
-void root_reap_holder(struct root *r);
+/* When there is nothing else left to do; at the end it is waited for. */
+void root_reap_holder(struct root *r, bool wait);
 
 /* A detached tree of one bind, in which what belongs to its owner belongs to the
  * ids given.  With swap the owner exists there, too, as whom nobody has: else it

@@ -54,10 +54,13 @@ static int write_map(pid_t pid, const char *file, unsigned disk, unsigned host, 
 
 /* It ends without a signal, so that a caller's disposition for SIGCHLD does not make it
  * vanish before it was looked at. */
-static void reap(pid_t pid)
+static bool reap(pid_t pid, bool wait)
 {
-	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+	pid_t got;
+
+	while ((got = waitpid(pid, NULL, __WALL | (wait ? 0 : WNOHANG))) < 0 && errno == EINTR)
 		;
+	return got != 0;
 }
 
 /* A user namespace whose only content is the map disk id → sandbox id; with swap
@@ -86,7 +89,7 @@ static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool 
 	if (ended)
 		*ended = pid;
 	else
-		reap(pid);
+		reap(pid, true);
 	return r;
 }
 
@@ -219,9 +222,8 @@ size_t root_next_caller(const struct root *r, size_t at)
 	return at;
 }
 
-void root_reap_holder(struct root *r)
+void root_reap_holder(struct root *r, bool wait)
 {
-	if (r->holder > 0)
-		reap(r->holder);
-	r->holder = 0;
+	if (r->holder > 0 && reap(r->holder, wait))
+		r->holder = 0;
 }

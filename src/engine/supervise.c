@@ -315,7 +315,7 @@ static void judge_and_release(struct run *r)
 	r->res->ran = true;
 	r->t_release = now_ns();
 	r->res->setup_us = (r->t_release - r->t_start) / 1000;
-	root_reap_holder(&r->l.root);
+	root_reap_holder(&r->l.root, false);
 }
 
 /*
@@ -417,12 +417,12 @@ static void dispatch(struct run *r, const struct pollfd *p)
 		on_control(r);
 	if (p[P_SIG].revents)
 		on_signal(r);
-	if (p[P_NOTIFY].revents) {
-		if (p[P_NOTIFY].revents & POLLIN)
-			notify_handle(&r->listener, r->refused);
-		else
-			on_unfiltered(r);
-	}
+	/* An error alone means that the kernel was interrupted (a stop, the freezer) when it
+	 * wanted to look: nothing was found out. */
+	if (p[P_NOTIFY].revents & POLLIN)
+		notify_handle(&r->listener, r->refused);
+	else if (p[P_NOTIFY].revents & POLLHUP)
+		on_unfiltered(r);
 	if (p[P_OUT].revents)
 		watch_drain(&r->out_read, &r->res->out);
 	if (p[P_ERR].revents)

@@ -82,6 +82,20 @@ int scan_no_memory(struct scan *s)
 		       "listing protected paths");
 }
 
+static void set_entry(struct protect_entry *e, enum protect_kind kind, int fd,
+		      const struct stat *st, char *target)
+{
+	e->kind = kind;
+	e->fd = fd;
+	e->target = target;
+	if (st) {
+		e->is_dir = S_ISDIR(st->st_mode);
+		e->dev = st->st_dev;
+		e->ino = st->st_ino;
+		e->ctime = st->st_ctim;
+	}
+}
+
 /*
  * Records a path.  Takes fd (may be -1) and target (may be NULL) in every
  * case.  A path recorded twice keeps the stricter kind.
@@ -92,6 +106,11 @@ int scan_add(struct scan *s, enum protect_kind kind, const char *path, int fd,
 	struct protect *p = s->p;
 	struct protect_entry *old = scan_find(p, path);
 
+	/* HEAD: not a repository's, but there all the same, and something leads to it */
+	if (old && old->kind == PROTECT_ABSENT && kind != PROTECT_ABSENT) {
+		set_entry(old, kind, fd, st, target);
+		return 0;
+	}
 	if (!old && s->work && p->n >= ENTRIES_MAX - ENTRIES_SPARE) {
 		fd_close(&fd);
 		free(target);
@@ -124,15 +143,9 @@ int scan_add(struct scan *s, enum protect_kind kind, const char *path, int fd,
 		return scan_no_memory(s);
 	}
 	struct protect_entry *e = &p->v[p->n++];
-	*e = (struct protect_entry){ .kind = kind, .path = copy, .fd = fd,
-				     .hash = str_hash(path, strlen(path)), .target = target,
+	*e = (struct protect_entry){ .path = copy, .hash = str_hash(path, strlen(path)),
 				     .check = check_for(path) };
-	if (st) {
-		e->is_dir = S_ISDIR(st->st_mode);
-		e->dev = st->st_dev;
-		e->ino = st->st_ino;
-		e->ctime = st->st_ctim;
-	}
+	set_entry(e, kind, fd, st, target);
 	return 0;
 }
 

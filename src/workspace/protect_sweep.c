@@ -391,7 +391,11 @@ static void judge(struct sweep *s, const struct protect_entry *e, int dfd,
 		sweep_error(s, -errno);
 		return;
 	}
-	if (e->kind == PROTECT_SYMLINK)
+	/* Whatever it was before, and whether it is still that: now the workspace is a
+	 * repository by it, and was none. */
+	if (fd >= 0 && e->check == PROTECT_CHECK_GIT_BARE && gitsafe_is_gitdir(dfd))
+		sweep_error(s, sweep_aside(s, dfd, name));
+	else if (e->kind == PROTECT_SYMLINK)
 		judge_link(s, e, dfd, name, fd, &st);
 	else if (fd < 0)
 		tell(s, NULL);

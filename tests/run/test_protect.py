@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protected paths of the workspace, and real git inside."""
+import json
 import os
 import shutil
+import signal
 import subprocess
+import time
 
 import pytest
 
-from conftest import PROBE, need
+from conftest import BRIG, PROBE, need
 
 GIT_ENV = ["--env", "GIT_AUTHOR_NAME=a", "--env", "GIT_AUTHOR_EMAIL=a@example.org", "--env", "GIT_COMMITTER_NAME=a",
            "--env", "GIT_COMMITTER_EMAIL=a@example.org"]
@@ -307,3 +310,27 @@ def test_host_git_does_not_obey_what_was_planted(repo):
     repo.host("git", "status", check=False)
     repo.host("git", "log", check=False)
     assert not repo.marker.exists()
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_a_stopped_supervisor_still_looks(user, backend):
+    """A poll that is interrupted while the filter's listener is busy ends with an error on
+    it, which is not its end: what the command plants afterwards is swept all the same."""
+    refuse = ("import ctypes, time\ncall = ctypes.CDLL(None).syscall\nend = time.time() + 3\n"
+              "while time.time() < end:\n for i in range(200): call(300, 0, 0)\n")  # fanotify_init
+    user.write(user.ws / "refuse.py", refuse)
+    p = user.popen([BRIG, "run", "--json", "--backend", backend, "--workspace", user.ws, "--", "sh", "-c",
+                    "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do python3 refuse.py & done; wait; "
+                    "mkdir .vscode; echo x > .envrc"],
+                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    end = time.monotonic() + 3.5
+    while time.monotonic() < end and p.poll() is None:
+        os.kill(p.pid, signal.SIGSTOP)
+        os.kill(p.pid, signal.SIGCONT)
+        time.sleep(0.0003)
+    out, err = p.communicate(timeout=60)
+    j = json.loads(out)
+    assert j["exit"] == 0 and not j["timed_out"], (j, err)
+    counts = {d["target"]: d["count"] for d in j["denied"]}
+    assert counts["fanotify_init"] > 1000 and ".vscode" in counts and ".envrc" in counts, counts
+    assert not (user.ws / ".vscode").exists() and not (user.ws / ".envrc").exists()

@@ -650,6 +650,28 @@ static void test_too_many_links(void **state)
 	assert_non_null(f->p.closed);
 }
 
+/* Something else that is protected leads to a HEAD which makes no repository yet. */
+static void test_bare_by_a_link(void **state)
+{
+	static const char *const late[] = { "HEAD", "to-head", NULL };
+	static const char *const heads[] = { "printf 'ref: refs/heads/main\\n' >HEAD",
+					     "ln -s refs/heads/main HEAD" };
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 4; i++) {
+		sh(f, "rm -rf ./HEAD* objects refs to-head .envrc && ln -s HEAD .envrc && "
+		      "ln -s HEAD to-head");
+		sh(f, heads[i % 2]);
+		scan(f, i / 2 ? late : protect_defaults);
+		assert_kind(f, "HEAD", i % 2 ? PROTECT_SYMLINK : PROTECT_RO);
+		assert_int_equal(sweep(f), 0);
+		sh(f, "mkdir -p objects refs/heads");
+		assert_int_equal(sweep(f), 1);
+		assert_moved(f, "HEAD");
+		protect_free(&f->p);
+	}
+}
+
 static void test_large_index(void **state)
 {
 	struct fixture *f = *state;
@@ -914,6 +936,7 @@ static int run_all(void)
 		T(test_locked_directories),
 		T(test_deep_and_wide),
 		T(test_too_many_links),
+		T(test_bare_by_a_link),
 		T(test_large_index),
 		T(test_many_reports),
 		T(test_long_paths),
