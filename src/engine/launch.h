@@ -16,7 +16,8 @@
  * which takes longest, is made meanwhile.
  *
  * Where the mounts have to be locked (see lock_mounts() in child.c) the first
- * process only makes the network namespace, and the job is cloned after the lock.
+ * process only makes the network namespace, and root's maps for the lock, and the job is
+ * cloned after it.
  */
 #ifndef ENGINE_LAUNCH_H
 #define ENGINE_LAUNCH_H
