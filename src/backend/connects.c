@@ -157,6 +157,5 @@ void connects_handle(struct connects *c, int *listener, uint32_t refused[DENY_MA
 		notify_count(q.data.nr, refused);
 		resp.error = -seccomp_refusal_errno(q.data.nr);
 	}
-	/* fails only when the caller is gone already */
-	(void)ioctl(*listener, SECCOMP_IOCTL_NOTIF_SEND, &resp);
+	notify_answer(*listener, &resp);
 }

@@ -16,6 +16,14 @@
 #include "base/fd.h"
 #include "engine/seccomp.h"
 
+void notify_answer(int listener, struct seccomp_notif_resp *resp)
+{
+	/* A stop interrupts it before anything is sent.  Else it fails only when who asked
+	 * is gone already. */
+	while (ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, resp) < 0 && errno == EINTR)
+		;
+}
+
 void notify_handle(int *listener, uint32_t refused[DENY_MAX_CALL])
 {
 	/* The kernel may know larger structures than our headers: it is told
@@ -34,8 +42,7 @@ void notify_handle(int *listener, uint32_t refused[DENY_MAX_CALL])
 		.id = req.id,
 		.error = -seccomp_refusal_errno(nr),
 	};
-	/* fails only when the caller is gone already */
-	(void)ioctl(*listener, SECCOMP_IOCTL_NOTIF_SEND, &resp);
+	notify_answer(*listener, &resp);
 }
 
 void notify_report(const uint32_t refused[DENY_MAX_CALL], struct brig_result *res)

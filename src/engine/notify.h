@@ -12,6 +12,11 @@ enum { DENY_MAX_CALL = 600 };
  * listener when there is nobody left to answer. */
 void notify_handle(int *listener, uint32_t refused[DENY_MAX_CALL]);
 
+struct seccomp_notif_resp;
+
+/* Sends an answer.  Who asked and got none would wait for ever. */
+void notify_answer(int listener, struct seccomp_notif_resp *resp);
+
 /* One more refusal of this call. */
 static inline void notify_count(int nr, uint32_t refused[DENY_MAX_CALL])
 {
