@@ -393,16 +393,15 @@ static void judge(struct sweep *s, const struct protect_entry *e, int dfd,
 	}
 	/* Whatever it was before, and whether it is still that: now the workspace is a
 	 * repository by it, and was none. */
-	if (fd >= 0 && e->check == PROTECT_CHECK_GIT_BARE && gitsafe_is_gitdir(dfd))
-		sweep_error(s, sweep_aside(s, dfd, name));
-	else if (e->kind == PROTECT_SYMLINK)
+	bool bare = fd >= 0 && e->check == PROTECT_CHECK_GIT_BARE && gitsafe_is_gitdir(dfd);
+	if (e->kind == PROTECT_SYMLINK && !bare)
 		judge_link(s, e, dfd, name, fd, &st);
 	else if (fd < 0)
 		tell(s, NULL);
 	/* The user's own `git config` replaces the file as well; one that can
 	 * do no harm is left to him. */
-	else if (!same(e, &st) &&
-		 !(e->kind == PROTECT_RO && acceptable(s, e->check, dfd, name, &st)))
+	else if (bare || (!same(e, &st) && !(e->kind == PROTECT_RO &&
+					     acceptable(s, e->check, dfd, name, &st))))
 		sweep_error(s, sweep_aside(s, dfd, name));
 }
 

@@ -21,7 +21,7 @@
 
 static char dir[] = "/tmp/brig-index-XXXXXX";
 
-static void sh(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static void sh(const char *fmt, ...)
 {
 	char command[600];
 	va_list ap;
@@ -171,9 +171,9 @@ static void write_by_map(const char *path)
 static void test_unchanged(void **state)
 {
 	static const char *const changes[] = {
-		"cat %s", /* none */
-		"printf b | dd of=%s conv=notrunc status=none", /* the same length */
-		"echo >>%s", "touch -d @1 %s", "ln %s h", "mv %s other; cp -p other f5",
+		"cat $f >copy", /* none */
+		"printf b | dd of=$f conv=notrunc status=none", /* the same length */
+		"echo >>$f", "touch -d @1 $f", "ln $f h", "mv $f other; cp -p other $f",
 		NULL, /* by a shared map */
 	};
 	enum { FILES = ARRAY_LEN(changes) };
@@ -202,7 +202,7 @@ static void test_unchanged(void **state)
 		assert_true(m[i].known);
 		assert_true(unchanged(&m[i], path[i]));
 		if (changes[i])
-			sh(changes[i], path[i]);
+			sh("f=%s; %s", path[i], changes[i]);
 		else
 			write_by_map(path[i]);
 		assert_int_equal(unchanged(&m[i], path[i]), i == 0);
