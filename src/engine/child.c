@@ -360,12 +360,8 @@ static void open_directory(struct launch *l)
 	close(top);
 }
 
-/* The job's rules, which are about paths in the new tree.  Made here, because the job is
- * behind us, mostly. */
-static void make_rules(struct launch *l)
+void child_make_rules(struct launch *l)
 {
-	if (l->landlock_abi <= 0)
-		return;
 	l->rules = landlock_ruleset(l->plan->rules, l->plan->n_rules, l->landlock_abi,
 				    l->spec->net == NET_NONE && !l->spec->loopback);
 	if (l->rules < 0)
@@ -377,7 +373,11 @@ static void make_rules(struct launch *l)
 static void announce_tree(struct launch *l)
 {
 	open_directory(l);
-	make_rules(l);
+	/* The job is behind us, as a rule, and these are made for it.  Else it waits, and
+	 * makes them itself. */
+	l->rules = -1;
+	if (l->landlock_abi > 0 && !word_is_set(&l->job_waits))
+		child_make_rules(l);
 	word_set(&l->tree_done);
 }
 
@@ -468,6 +468,9 @@ int child_main(void *launch)
 	if (!l->spec->as_root)
 		map_ids(l, "/proc/self", "ids", l->gid_map, l->uid_map);
 	take_plan(l); /* root has mapped the ids by then */
+	/* The supervisor, which we have pushed aside, is about to go to sleep.  When it wakes
+	 * up it goes where there is room; as it is it would stay behind us. */
+	sched_yield();
 	check_placed(l, place_release(&l->place));
 	bool lock = l->plan->lock;
 	if (!own_net && (!lock || maps_by_helper(l)))

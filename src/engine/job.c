@@ -140,11 +140,13 @@ static void drop_capabilities(const struct launch *l)
 		child_fail(l, BRIG_E_CAPS_FAILED, (int)-r, "caps", "no_new_privs");
 }
 
-/* By the rules that the builder has made meanwhile. */
-static void apply_landlock(const struct launch *l, struct wire *ready)
+/* By the rules that the builder has made meanwhile, if we were the slower one. */
+static void apply_landlock(struct launch *l, struct wire *ready)
 {
 	if (l->landlock_abi <= 0)
 		return;
+	if (l->rules < 0)
+		child_make_rules(l);
 	int e = landlock_apply(l->rules);
 	if (e < 0)
 		child_fail(l, BRIG_E_LANDLOCK_UNAVAILABLE, -e, "landlock",
@@ -232,6 +234,8 @@ void job_main(struct launch *l, bool early)
 	give_way();
 	/* What was taken away does not come back, so that the supervisor may look at
 	 * it now, while the tree is being built. */
+	if (early && !word_is_set(&l->tree_done))
+		word_set(&l->job_waits);
 	if (early && !l->spec->seccomp && !word_is_set(&l->tree_done))
 		report(l, &confined, &listener);
 	while (early && !word_is_set(&l->tree_done))

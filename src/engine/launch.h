@@ -58,10 +58,11 @@ struct launch {
 	struct spawn_rooms rooms;
 	/* from the builder to the job, or back: word_set() */
 	uint32_t netns_done, plan_done, tree_done;
+	uint32_t job_waits;               /* for the tree */
 	uint32_t locked, mapped;          /* the second user namespace, see lock_mounts() */
 	int first_mntns;                  /* see lock_mounts() */
 	int cwdfd;                        /* where the command starts, in the new tree */
-	int rules;                        /* Landlock's, about the new tree */
+	int rules;                        /* Landlock's, about the new tree; -1: to be made */
 	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
 	char uid_map[48], gid_map[48];    /* the one line of each map */
 	char uid_map_same[48], gid_map_same[48]; /* the same id again, see lock_mounts() */
@@ -96,6 +97,9 @@ void job_main(struct launch *l, bool early) __attribute__((noreturn));
 /* The mapped id: in the builder, and in a job that was cloned before it had one. */
 void child_take_ids(const struct launch *l);
 void child_own_keyring(const struct launch *l);
+
+/* The job's rules, which are about paths in the new tree; in either. */
+void child_make_rules(struct launch *l);
 
 /* Sends a WIRE_FAIL record; and ends the process. */
 void child_tell(const struct launch *l, enum brig_code code, int errnum,
