@@ -433,6 +433,8 @@ static void dispatch(struct tree *t, const struct pollfd *p)
 		notify_handle(&t->listener, t->refused);
 	else if (p[P_NOTIFY].revents & POLLHUP) /* an error alone says nothing: supervise.c */
 		on_unfiltered(t);
+	else if (p[P_NOTIFY].revents & POLLNVAL)
+		t->listener = -1;
 	if (p[P_OUT].revents)
 		watch_drain(&t->out_read, &t->res->out);
 	if (p[P_ERR].revents)

@@ -272,6 +272,12 @@ static const struct seccomp_rule ioctl_rules[] = {
 	IF1(REFUSE, EQ(1, 0x5412)), /* TIOCSTI */
 	IF1(REFUSE, EQ(1, 0x541C)), /* TIOCLINUX */
 	IF1(REFUSE, EQ(1, 0x5423)), /* TIOCSETD */
+	/* Exchanging the content of two files behind the back of their times, and of the
+	 * page cache: what brig finds in a workspace after a run would not be what the
+	 * host reads there later. */
+	IF1(REFUSE, EQ(1, 0xC028660F)), /* EXT4_IOC_MOVE_EXT */
+	IF1(REFUSE, EQ(1, 0xC0C0586D)), /* XFS_IOC_SWAPEXT */
+	IF1(REFUSE, EQ(1, 0xC020F509)), /* F2FS_IOC_MOVE_RANGE */
 };
 
 /*

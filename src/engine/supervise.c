@@ -423,6 +423,8 @@ static void dispatch(struct run *r, const struct pollfd *p)
 		notify_handle(&r->listener, r->refused);
 	else if (p[P_NOTIFY].revents & POLLHUP)
 		on_unfiltered(r);
+	else if (p[P_NOTIFY].revents & POLLNVAL) /* somebody else in our process */
+		r->listener = -1;
 	if (p[P_OUT].revents)
 		watch_drain(&r->out_read, &r->res->out);
 	if (p[P_ERR].revents)

@@ -3,19 +3,13 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-
-#ifndef XFS_SUPER_MAGIC
-#define XFS_SUPER_MAGIC 0x58465342
-#endif
 
 /* Offsets in an entry, before its variable part. */
 enum { AT_MODE = 24, AT_HASH = 40, EXTENDED = 0x4000, NAME_BITS = 0xfff };
@@ -65,33 +59,6 @@ char *gitindex_buffer(struct gitindex_work *w)
 {
 	w->owner = NULL;
 	return w->buf;
-}
-
-void gitindex_mark(struct gitindex_mark *m, int fd)
-{
-	enum { A_WHILE = 2 }; /* seconds; timestamps may be that coarse */
-	static const uint32_t kinds[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC };
-	struct timespec now;
-	struct statfs fs;
-	struct stat st;
-	bool honest = false;
-
-	*m = (struct gitindex_mark){ .known = false };
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || fstatfs(fd, &fs) < 0 ||
-	    clock_gettime(CLOCK_REALTIME, &now) < 0)
-		return;
-	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-		honest = honest || (uint32_t)fs.f_type == kinds[i];
-	if (!honest || st.st_ctim.tv_sec >= now.tv_sec - A_WHILE)
-		return;
-	*m = (struct gitindex_mark){ true, st.st_dev, st.st_ino, st.st_size, st.st_ctim };
-}
-
-bool gitindex_unchanged(const struct gitindex_mark *m, const struct stat *now)
-{
-	return m->known && m->dev == now->st_dev && m->ino == now->st_ino &&
-	       m->size == now->st_size && m->ctime.tv_sec == now->st_ctim.tv_sec &&
-	       m->ctime.tv_nsec == now->st_ctim.tv_nsec;
 }
 
 bool gitindex_path_ok(const char *path)

@@ -44,24 +44,6 @@ int gitindex_visit(struct gitindex_work *w, const struct stat *st);
 /* The buffer, for other use; whoever reads an index reads that part again. */
 char *gitindex_buffer(struct gitindex_work *w);
 
-/*
- * An index as it was, by which to tell that it is still the same: reading a large one takes
- * milliseconds.  Nobody but who sets the clock can change a file and not its ctime, on file
- * systems where that holds for shared maps, too (not tmpfs); and if the last change is a
- * while ago, the next one gets another.
- */
-struct gitindex_mark {
-	bool known;
-	dev_t dev;
-	ino_t ino;
-	off_t size;
-	struct timespec ctime;
-};
-
-/* To be taken before the reading. */
-void gitindex_mark(struct gitindex_mark *m, int fd);
-bool gitindex_unchanged(const struct gitindex_mark *m, const struct stat *now);
-
 /* Called for one gitlink; anything but 0 ends the reading. */
 typedef int gitindex_link(void *arg, const char *path);
 

@@ -106,8 +106,10 @@ int scan_add(struct scan *s, enum protect_kind kind, const char *path, int fd,
 	struct protect *p = s->p;
 	struct protect_entry *old = scan_find(p, path);
 
-	/* HEAD: not a repository's, but there all the same, and something leads to it */
-	if (old && old->kind == PROTECT_ABSENT && kind != PROTECT_ABSENT) {
+	/* HEAD: not a repository's, but there all the same, and something leads to it.
+	 * Nothing else: a name "*" could take a pattern's place. */
+	if (old && old->kind == PROTECT_ABSENT && old->check == PROTECT_CHECK_GIT_BARE &&
+	    kind != PROTECT_ABSENT) {
 		set_entry(old, kind, fd, st, target);
 		return 0;
 	}
@@ -226,7 +228,7 @@ int scan_add_whole(struct scan *s, const char *path)
 			       "cannot look at %s in the workspace", path);
 	}
 	struct protect_entry *old = scan_find(s->p, path);
-	if (old)
+	if (old && old->kind == PROTECT_PIN)
 		old->kind = PROTECT_RO;
 	return scan_add(s, PROTECT_RO, path, fd, &st, NULL);
 }

@@ -16,7 +16,6 @@
 #include <time.h>
 
 #include "brig.h"
-#include "workspace/gitindex.h"
 
 /* What may nevertheless stay at a path that was absent (see gitsafe.h): a
  * repository made inside the sandbox has to be usable afterwards. */
@@ -58,7 +57,6 @@ struct protect {
 	struct protect_entry *v;
 	size_t n;
 	bool git_links; /* submodules that the index names are looked after too */
-	struct gitindex_mark no_links; /* an index that names none, before the run */
 	/* Why git directories are read-only as a whole, or NULL: reading their
 	 * indexes took more than is allowed (see gitindex.h). */
 	const char *closed;

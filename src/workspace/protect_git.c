@@ -51,7 +51,6 @@ struct links {
 	struct scan *s;
 	const char *tree; /* the work tree's path */
 	int depth;
-	bool any; /* of them were seen */
 };
 
 static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth);
@@ -100,7 +99,6 @@ static int scan_one_link(void *arg, const char *path)
 	struct stat st;
 	int r = 0;
 
-	l->any = true;
 	if (!scan_join(dir, l->tree, path))
 		return 0;
 	cleanup_close int fd = protect_open(s->wsfd, dir, O_PATH | O_DIRECTORY);
@@ -149,12 +147,7 @@ static int scan_links(struct scan *s, const char *tree, const char *gitdir, int 
 	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 		return 0;
-	struct gitindex_mark mark = { .known = false };
-	if (depth == 0)
-		gitindex_mark(&mark, fd);
 	int r = fd < 0 ? -EDQUOT : gitindex_links(fd, s->work, scan_one_link, &l);
-	if (r == 0 && !l.any && !s->p->no_links.known)
-		s->p->no_links = mark;
 	if (r == -EDQUOT) {
 		r = close_whole(s, gitdir);
 		return r < 0 ? r : -EDQUOT; /* whoever led here is not done either */

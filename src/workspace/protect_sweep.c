@@ -400,8 +400,9 @@ static void judge(struct sweep *s, const struct protect_entry *e, int dfd,
 		tell(s, NULL);
 	/* The user's own `git config` replaces the file as well; one that can
 	 * do no harm is left to him. */
-	else if (bare || (!same(e, &st) && !(e->kind == PROTECT_RO &&
-					     acceptable(s, e->check, dfd, name, &st))))
+	else if (bare || (!same(e, &st) &&
+			  (e->kind != PROTECT_RO || e->check == PROTECT_CHECK_GIT_BARE ||
+			   !acceptable(s, e->check, dfd, name, &st))))
 		sweep_error(s, sweep_aside(s, dfd, name));
 }
 

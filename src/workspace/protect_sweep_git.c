@@ -248,10 +248,7 @@ static int sweep_index(const struct tree *t, const char *name)
 
 	if (fd == -ENOENT)
 		return 0;
-	bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-	if (regular && gitindex_unchanged(&s->p->no_links, &st))
-		return 0;
-	if (regular)
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		r = gitindex_links(fd, &s->work, sweep_one_link, (void *)(uintptr_t)t); // NOLINT(performance-no-int-to-ptr): only its constness goes
 	if (r == -EPROTONOSUPPORT)
 		sweep_error(s, r);

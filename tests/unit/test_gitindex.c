@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which submodules an index names, by git's own word; and whether an index is still what it
- * was. */
+/* Which submodules an index names, by git's own word. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -139,109 +136,10 @@ static void test_as_git(void **state)
 	}
 }
 
-static bool unchanged(const struct gitindex_mark *m, const char *path)
-{
-	struct stat st;
-
-	assert_int_equal(stat(path, &st), 0);
-	return gitindex_unchanged(m, &st);
-}
-
-static void mark(struct gitindex_mark *m, const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	assert_true(fd >= 0);
-	gitindex_mark(m, fd);
-	close(fd);
-}
-
-static void write_by_map(const char *path)
-{
-	int fd = open(path, O_RDWR | O_CLOEXEC);
-
-	assert_true(fd >= 0);
-	char *p = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_true(p != MAP_FAILED);
-	*p = 'b';
-	munmap(p, 1);
-	close(fd);
-}
-
-static void test_unchanged(void **state)
-{
-	static const char *const changes[] = {
-		"cat $f >copy", /* none */
-		"printf b | dd of=$f conv=notrunc status=none", /* the same length */
-		"echo >>$f", "touch -d @1 $f", "ln $f h", "mv $f other; cp -p other $f",
-		NULL, /* by a shared map */
-	};
-	enum { FILES = ARRAY_LEN(changes) };
-	struct gitindex_mark m[FILES];
-	struct statfs fs;
-	char path[FILES][64];
-
-	(void)state;
-	assert_int_equal(statfs(dir, &fs), 0);
-	if ((unsigned)fs.f_type != 0xEF53 && (unsigned)fs.f_type != 0x58465342 &&
-	    (unsigned)fs.f_type != 0x9123683E) {
-		print_message("SKIP: /tmp is a file system whose ctimes are not relied upon\n");
-		skip();
-	}
-	for (size_t i = 0; i < FILES; i++) {
-		snprintf(path[i], sizeof path[i], "%s/f%zu", dir, i);
-		sh("echo a >%s", path[i]);
-		/* a moment ago: the next change could have the same time */
-		mark(&m[i], path[i]);
-		assert_false(m[i].known);
-		assert_false(unchanged(&m[i], path[i]));
-	}
-	sleep(4);
-	for (size_t i = 0; i < FILES; i++) {
-		mark(&m[i], path[i]);
-		assert_true(m[i].known);
-		assert_true(unchanged(&m[i], path[i]));
-		if (changes[i])
-			sh("f=%s; %s", path[i], changes[i]);
-		else
-			write_by_map(path[i]);
-		assert_int_equal(unchanged(&m[i], path[i]), i == 0);
-	}
-}
-
-/* A map of tmpfs leaves no trace. */
-static void test_not_everywhere(void **state)
-{
-	char path[] = "/dev/shm/brig-index-XXXXXX";
-	struct gitindex_mark m;
-	struct statfs fs;
-
-	(void)state;
-	if (statfs("/dev/shm", &fs) < 0 || fs.f_type != 0x01021994) {
-		print_message("SKIP: no tmpfs at /dev/shm\n");
-		skip();
-	}
-	int fd = mkstemp(path);
-	assert_true(fd >= 0);
-	sleep(4);
-	gitindex_mark(&m, fd);
-	assert_false(m.known);
-	unlink(path);
-	close(fd);
-	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	gitindex_mark(&m, null);
-	assert_false(m.known);
-	close(null);
-	gitindex_mark(&m, -1);
-	assert_false(m.known);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_as_git, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_unchanged, set_up, tear_down),
-		cmocka_unit_test(test_not_everywhere),
 	};
 	return cmocka_run_group_tests_name("gitindex", tests, NULL, NULL);
 }

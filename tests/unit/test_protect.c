@@ -672,6 +672,20 @@ static void test_bare_by_a_link(void **state)
 	}
 }
 
+/* A name that looks like a pattern does not take its place. */
+static void test_a_star(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q . && mkdir -p '.git/modules/*/objects' '.git/modules/*/refs' "
+	      "'.git/modules/*/hooks' && touch '.git/modules/*/HEAD'");
+	scan(f, protect_defaults);
+	assert_kind(f, ".git/modules/*/hooks", PROTECT_ABSENT);
+	sh(f, "cd .git/modules && cp -r '*' sub && touch sub/hooks/post-checkout");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, ".git/modules/sub/hooks");
+}
+
 static void test_large_index(void **state)
 {
 	struct fixture *f = *state;
@@ -937,6 +951,7 @@ static int run_all(void)
 		T(test_deep_and_wide),
 		T(test_too_many_links),
 		T(test_bare_by_a_link),
+		T(test_a_star),
 		T(test_large_index),
 		T(test_many_reports),
 		T(test_long_paths),

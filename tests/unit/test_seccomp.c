@@ -160,6 +160,8 @@ static const struct sample samples[] = {
 	{ "ioctl", { 0, 0x541c }, EPERM, true },
 	{ "ioctl", { 0, 0x5423 }, EPERM, true },
 	{ "ioctl", { 0, HIGH | 0x5412 }, EPERM, true },
+	{ "ioctl", { 0, 0xC028660F }, EPERM, true }, { "ioctl", { 0, 0xC0C0586D }, EPERM, true },
+	{ "ioctl", { 0, 0xC020F509 }, EPERM, true }, { "ioctl", { 0, 0xC020F50A }, 0, false },
 	{ "ioctl", { 0, 0xffffffff00000000ull | 0x541c }, EPERM, true },
 
 	{ "mknod", { 0, 0644 }, 0, false },
