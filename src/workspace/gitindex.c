@@ -13,13 +13,12 @@
 
 /* Offsets in an entry, before its variable part. */
 enum { AT_MODE = 24, AT_HASH = 40, EXTENDED = 0x4000, NAME_BITS = 0xfff };
-enum { TYPE_BITS = 0170000, TYPE_GITLINK = 0160000 };
+enum { TYPE_BITS = 0170000, TYPE_GITLINK = 0160000, TYPE_TREE = 0040000 };
 
 /* Reading and not mmap: a file cut short under a map would kill us. */
 struct reader {
 	struct gitindex_work *w;
 	int fd, error;
-	int stop; /* not the file's fault: the callback's word, or no work left */
 	size_t at, len;
 	off_t off;  /* in the file, of the buffer's first byte */
 	off_t paid; /* up to here; what a nested reader made us read again is free */
@@ -82,7 +81,7 @@ static bool fill(struct reader *r)
 	if (r->at < r->len && w->owner == r)
 		return true;
 	if (w->bytes <= 0 || late(w)) {
-		r->error = r->stop = -EDQUOT;
+		r->error = -EDQUOT;
 		return false;
 	}
 	r->off += (off_t)r->at;
@@ -126,6 +125,12 @@ static bool take(struct reader *r, unsigned char *out, size_t n)
 static uint32_t be32(const unsigned char *p)
 {
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* A submodule; or a directory of a sparse index, which stands for all that is in it. */
+static bool is_interesting(uint32_t mode)
+{
+	return (mode & TYPE_BITS) == TYPE_GITLINK || (mode & TYPE_BITS) == TYPE_TREE;
 }
 
 static bool malformed(struct reader *r)
@@ -189,7 +194,7 @@ static bool take_whole(struct reader *r, size_t hash, char name[PATH_MAX], size_
 	    memchr(p + size, '\0', n))
 		return false;
 	*mode = be32(p + AT_MODE);
-	if ((*mode & TYPE_BITS) == TYPE_GITLINK)
+	if (is_interesting(*mode))
 		memcpy(name, p + size, n + 1);
 	*len = n;
 	r->at += total;
@@ -232,21 +237,24 @@ static bool take_entry(struct reader *r, uint32_t version, size_t hash,
 	return take(r, pad, (8 - total % 8) % 8);
 }
 
-static int read_links(int fd, size_t hash, struct gitindex_work *w,
-		      gitindex_link *cb, void *arg, int *stop)
+int gitindex_links(int fd, size_t hash, struct gitindex_work *w, gitindex_link *cb, void *arg)
 {
 	struct reader r = { .w = w, .fd = fd };
 	unsigned char head[12];
 	char name[PATH_MAX] = "";
 	size_t len = 0;
-	bool odd = false;
+	struct stat st;
 
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size > GITINDEX_BYTES)
+		return -EDQUOT;
+	if (hash != GITINDEX_SHA1 && hash != GITINDEX_SHA256)
+		return -EBADMSG;
 	/* another reader's frame may have been at this address */
 	w->owner = NULL;
-	if (!take(&r, head, sizeof head)) {
-		*stop = r.stop;
+	if (!take(&r, head, sizeof head))
 		return r.error;
-	}
 	uint32_t version = be32(head + 4), count = be32(head + 8);
 	if (memcmp(head, "DIRC", 4) != 0)
 		return -EBADMSG;
@@ -254,47 +262,22 @@ static int read_links(int fd, size_t hash, struct gitindex_work *w,
 		return -EPROTONOSUPPORT;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t mode;
-		if (!take_entry(&r, version, hash, name, &len, &mode)) {
-			*stop = r.stop;
+		if (!take_entry(&r, version, hash, name, &len, &mode))
 			return r.error;
-		}
-		if ((mode & TYPE_BITS) != TYPE_GITLINK)
+		if (!is_interesting(mode))
 			continue;
-		if (!gitindex_path_ok(name)) {
-			odd = true;
-			continue;
-		}
-		int verdict = late(w) ? -EDQUOT : cb(arg, name);
-		*stop = verdict;
+		/* a directory's name ends with a slash, which the next one may begin with */
+		bool tree = (mode & TYPE_BITS) == TYPE_TREE;
+		bool slash = tree && len && name[len - 1] == '/';
+		if (slash)
+			name[len - 1] = '\0';
+		if (!gitindex_path_ok(name))
+			return -EBADMSG;
+		int verdict = late(w) ? -EDQUOT : cb(arg, name, tree);
 		if (verdict)
 			return verdict;
+		if (slash)
+			name[len - 1] = '/';
 	}
-	/* The wrong way of reading may see such names on its way to the end of
-	 * the file, but not a whole index with them. */
-	if (odd)
-		*stop = -EBADMSG;
-	return *stop;
-}
-
-int gitindex_links(int fd, struct gitindex_work *w, gitindex_link *cb, void *arg)
-{
-	struct stat st;
-	int stop = 0;
-
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	if (st.st_size > GITINDEX_BYTES)
-		return -EDQUOT;
-	/*
-	 * The hash is chosen by the configuration, but an index can be made to
-	 * read well under both lengths and differently.  Reading it both ways
-	 * leaves nothing to that; the wrong way ends at the first entry.
-	 */
-	int a = read_links(fd, 20, w, cb, arg, &stop);
-	if (stop)
-		return stop;
-	int b = read_links(fd, 32, w, cb, arg, &stop);
-	if (stop)
-		return stop;
-	return a == 0 || b == 0 ? 0 : a;
+	return 0;
 }

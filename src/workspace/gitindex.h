@@ -8,9 +8,12 @@
 #define WORKSPACE_GITINDEX_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <time.h>
+
+enum { GITINDEX_SHA1 = 20, GITINDEX_SHA256 = 32 };
 
 enum {
 	GITINDEX_NESTING = 3,  /* submodules of submodules of submodules */
@@ -44,22 +47,23 @@ int gitindex_visit(struct gitindex_work *w, const struct stat *st);
 /* The buffer, for other use; whoever reads an index reads that part again. */
 char *gitindex_buffer(struct gitindex_work *w);
 
-/* Called for one gitlink; anything but 0 ends the reading. */
-typedef int gitindex_link(void *arg, const char *path);
+/* Called for one gitlink; anything but 0 ends the reading.  Or for a directory that a
+ * sparse index has in place of its entries, of which any may be one. */
+typedef int gitindex_link(void *arg, const char *path, bool whole_directory);
 
 /* True for a path that git itself may write: no empty component, no "." and
  * no "..".  (Git follows others all the same when it finds them.) */
 bool gitindex_path_ok(const char *path);
 
 /*
- * Reads an index file (versions 2 to 4; SHA-1 or SHA-256) from fd and calls
- * back for each gitlink.  The index is hostile: a path may name anything and
- * must be walked beneath the work tree.  No allocation, no stdio.  0, or what
- * the callback returned, or -EBADMSG when it is no sound index under either
- * hash (git may still see something in it) or names a path that is not
+ * Reads an index file (versions 2 to 4, with hashes of so many bytes: gitsafe_hash())
+ * from fd and calls back for each gitlink.  The index is hostile: a path may name anything
+ * and must be walked beneath the work tree.  No allocation, no stdio.  0, or what
+ * the callback returned, or -EBADMSG when it is no sound index (git may still see
+ * something in it) or names a path that is not
  * gitindex_path_ok, -EPROTONOSUPPORT for a later version, -EDQUOT when the
  * work is used up, or another -errno.
  */
-int gitindex_links(int fd, struct gitindex_work *w, gitindex_link *cb, void *arg);
+int gitindex_links(int fd, size_t hash, struct gitindex_work *w, gitindex_link *cb, void *arg);
 
 #endif

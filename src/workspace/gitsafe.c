@@ -2,15 +2,18 @@
 #include "workspace/gitsafe.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "workspace/gitconf.h"
+#include "workspace/gitindex.h"
 
 /*
  * An allow-list, because the list of keys that make git run a program grows
@@ -167,6 +170,98 @@ bool gitsafe_config_text(const char *text, size_t len)
 		}
 	}
 	return true;
+}
+
+/* The value of a setting, up to the end of its line; -1 when it is not plain text. */
+static long plain_value(struct gitconf_text *t, const char **v)
+{
+	gitconf_skip_blank(t);
+	if (t->p < t->end && *t->p == '=')
+		t->p++;
+	gitconf_skip_blank(t);
+	*v = t->p;
+	gitconf_skip_line(t);
+	const char *end = t->p;
+	while (end > *v && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
+		end--;
+	return end > *v && end[-1] == '\\' ? -1 : end - *v;
+}
+
+static const char format_key[] = "objectformat";
+
+/* No name of a setting can be written in another way. */
+static bool names_format(const char *text, size_t len)
+{
+	for (size_t i = 0; i + sizeof format_key - 1 <= len; i++)
+		if (strncasecmp(text + i, format_key, sizeof format_key - 1) == 0)
+			return true;
+	return false;
+}
+
+size_t gitsafe_hash_text(const char *text, size_t len)
+{
+	struct gitconf_text t = { text, text + len };
+	struct gitconf_section s = { .name = "" };
+	size_t hash = GITINDEX_SHA1;
+
+	if (!names_format(text, len))
+		return hash;
+	while (t.p < t.end) {
+		char c = *t.p, key[64];
+		const char *v;
+		if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+			t.p++;
+		} else if (c == '#' || c == ';') {
+			gitconf_skip_line(&t);
+		} else if (c == '[') {
+			t.p++;
+			if (!gitconf_section(&t, &s))
+				return 0;
+		} else if (!gitconf_word(&t, key, sizeof key)) {
+			return 0;
+		} else {
+			long n = plain_value(&t, &v);
+			if (n < 0)
+				return 0;
+			if (strcasecmp(s.name, "extensions") != 0 || s.sub ||
+			    strcasecmp(key, format_key) != 0)
+				continue;
+			if (n == 6 && !memcmp(v, "sha256", 6))
+				hash = GITINDEX_SHA256;
+			else if (n == 4 && !memcmp(v, "sha1", 4))
+				hash = GITINDEX_SHA1;
+			else
+				return 0;
+		}
+	}
+	return hash;
+}
+
+size_t gitsafe_hash(int fd, char *buf, size_t size)
+{
+	enum { FILE_MAX = 16 << 20, OVERLAP = sizeof format_key - 2 };
+	size_t kept = 0;
+	off_t at = 0;
+	ssize_t n;
+
+	/* A configuration may be large: one of many branches.  Nearly none says it. */
+	do {
+		n = pread(fd, buf + kept, size - kept, at);
+		if ((n < 0 && errno != EINTR) || at > FILE_MAX)
+			return 0;
+		if (n <= 0)
+			continue;
+		at += n;
+		kept += (size_t)n;
+		if (names_format(buf, kept)) {
+			n = pread(fd, buf, size, 0);
+			return n < 0 || (size_t)n >= size ? 0 : gitsafe_hash_text(buf, (size_t)n);
+		}
+		size_t keep = kept < OVERLAP ? kept : OVERLAP;
+		memmove(buf, buf + kept - keep, keep);
+		kept = keep;
+	} while (n != 0);
+	return GITINDEX_SHA1;
 }
 
 bool gitsafe_config(int fd, char *buf, size_t size)

@@ -18,6 +18,14 @@ bool gitsafe_config_text(const char *text, size_t len);
  * when it is larger than that, as a fresh config has no reason to be. */
 bool gitsafe_config(int fd, char *buf, size_t size);
 
+/*
+ * The length of hashes in a repository with this configuration (its common one), as git
+ * tells it: 20 or 32.  0 when it cannot be told for sure.  An index can be made that reads
+ * well under both, and differently.
+ */
+size_t gitsafe_hash_text(const char *text, size_t len);
+size_t gitsafe_hash(int fd, char *buf, size_t size);
+
 /* True when a readable directory descriptor lists only *.sample files. */
 bool gitsafe_hooks(int fd);
 

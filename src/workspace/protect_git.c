@@ -89,7 +89,7 @@ static int scan_existing(struct scan *s, struct place *w, const char *dir,
 	return scan_join(w->rest, dir, tail) ? scan_from(s, w, true) : 0;
 }
 
-static int scan_one_link(void *arg, const char *path)
+static int scan_one_link(void *arg, const char *path, bool whole_directory)
 {
 	static const char *const names[] = { ".git/config", ".git/hooks",
 					     ".git/config.worktree", ".git/commondir" };
@@ -99,7 +99,8 @@ static int scan_one_link(void *arg, const char *path)
 	struct stat st;
 	int r = 0;
 
-	if (!scan_join(dir, l->tree, path))
+	/* which may be there only after the run, and is judged then */
+	if (whole_directory || !scan_join(dir, l->tree, path))
 		return 0;
 	cleanup_close int fd = protect_open(s->wsfd, dir, O_PATH | O_DIRECTORY);
 	if (fd == -ENOENT)
@@ -136,6 +137,27 @@ static int close_whole(struct scan *s, const char *gitdir)
 	return r;
 }
 
+/* The length of hashes in a git directory; a linked worktree has that of its repository. */
+static size_t hash_of(struct scan *s, const char *gitdir)
+{
+	static const char worktrees[] = "/worktrees/";
+	big_buffer char main_dir[PATH_MAX], path[PATH_MAX];
+	const char *linked = strstr(gitdir, worktrees);
+	size_t n = linked ? (size_t)(linked - gitdir) : strlen(gitdir);
+
+	/* exactly one level below */
+	if (linked && strchr(linked + sizeof worktrees - 1, '/'))
+		n = strlen(gitdir);
+	memcpy(main_dir, gitdir, n);
+	main_dir[n] = '\0';
+	if (!scan_join(path, main_dir, "config"))
+		return 0;
+	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
+	if (fd == -ENOENT)
+		return GITINDEX_SHA1;
+	return fd < 0 ? 0 : gitsafe_hash(fd, gitindex_buffer(s->work), sizeof s->work->buf);
+}
+
 /* Protects the repositories of the submodules that an index names. */
 static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth)
 {
@@ -147,7 +169,8 @@ static int scan_links(struct scan *s, const char *tree, const char *gitdir, int 
 	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 		return 0;
-	int r = fd < 0 ? -EDQUOT : gitindex_links(fd, s->work, scan_one_link, &l);
+	int r = fd < 0 ? -EDQUOT :
+			 gitindex_links(fd, hash_of(s, gitdir), s->work, scan_one_link, &l);
 	if (r == -EDQUOT) {
 		r = close_whole(s, gitdir);
 		return r < 0 ? r : -EDQUOT; /* whoever led here is not done either */

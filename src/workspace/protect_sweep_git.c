@@ -28,6 +28,8 @@ struct tree {
 	struct sweep *s;
 	const char *git_path;
 	int fd, git_fd, depth;
+	bool linked; /* a worktree, whose configuration is elsewhere, and says: */
+	size_t hash; /* the length of hashes */
 };
 
 static int sweep_links(const struct tree *t);
@@ -209,7 +211,7 @@ __attribute__((noinline)) static int enter_link(struct sweep *s, int dfd, const 
 	return take_fd(&dir);
 }
 
-static int sweep_one_link(void *arg, const char *path)
+static int sweep_one_link(void *arg, const char *path, bool whole_directory)
 {
 	const struct tree *t = arg;
 	struct sweep *s = t->s;
@@ -221,7 +223,10 @@ static int sweep_one_link(void *arg, const char *path)
 		return -EBADMSG;
 	cleanup_close int fd = enter_link(s, t->fd, path);
 	int r = fd;
-	if (fd >= 0)
+	/* a sparse index leaves out what is not checked out; git looks into what is there */
+	if (fd >= 0 && whole_directory)
+		r = -EBADMSG;
+	else if (fd >= 0)
 		r = fstat(fd, &st) < 0 ? -errno : gitindex_visit(&s->work, &st);
 	if (r > 0)
 		r = sweep_push(s, ".git") ? sweep_nested(s, fd, t->depth + 1) :
@@ -229,9 +234,19 @@ static int sweep_one_link(void *arg, const char *path)
 	else if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		r = 0; /* nothing git could enter */
 	sweep_cut(s, len);
-	if (r < 0 && r != -EDQUOT)
+	if (r < 0 && r != -EDQUOT && !(whole_directory && r == -EBADMSG))
 		sweep_error(s, r);
 	return r;
+}
+
+/* The length of hashes in a git directory. */
+static size_t hash_of(struct sweep *s, int git_fd)
+{
+	cleanup_close int fd = protect_open_forced(git_fd, "config", O_RDONLY | O_NONBLOCK);
+
+	if (fd == -ENOENT)
+		return GITINDEX_SHA1;
+	return fd < 0 ? 0 : gitsafe_hash(fd, gitindex_buffer(&s->work), sizeof s->work.buf);
 }
 
 /*
@@ -249,7 +264,8 @@ static int sweep_index(const struct tree *t, const char *name)
 	if (fd == -ENOENT)
 		return 0;
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		r = gitindex_links(fd, &s->work, sweep_one_link, (void *)(uintptr_t)t); // NOLINT(performance-no-int-to-ptr): only its constness goes
+		r = gitindex_links(fd, t->linked ? t->hash : hash_of(s, t->git_fd), &s->work,
+				   sweep_one_link, (void *)(uintptr_t)t); // NOLINT(performance-no-int-to-ptr): only its constness goes
 	if (r == -EPROTONOSUPPORT)
 		sweep_error(s, r);
 	else if (r < 0)
@@ -284,11 +300,12 @@ static int sweep_links(const struct tree *t)
 }
 
 /* A linked worktree: .git/worktrees/NAME, open as fd, with the path `git`. */
-static void sweep_worktree(struct sweep *s, int git_fd, const char *git)
+static void sweep_worktree(struct sweep *s, int git_fd, const char *git, size_t hash)
 {
 	big_buffer char place[PATH_MAX];
 	char *text = sweep_scratch(s, 0);
-	struct tree t = { .s = s, .git_path = git, .git_fd = git_fd };
+	struct tree t = { .s = s, .git_path = git, .git_fd = git_fd,
+			  .linked = true, .hash = hash };
 	cleanup_close int fd =
 		protect_open_forced(git_fd, "gitdir", O_RDONLY | O_NONBLOCK);
 
@@ -322,7 +339,7 @@ static void sweep_worktrees(struct sweep *s, int git_fd, const char *git)
 	static const char sub[] = "/worktrees/";
 	_Alignas(struct dirent64) char buf[1024];
 	big_buffer char path[PATH_MAX + NAME_MAX + 16];
-	size_t len = strlen(git);
+	size_t len = strlen(git), hash = hash_of(s, git_fd);
 	cleanup_close int dir = protect_open_forced(git_fd, "worktrees", O_PATH | O_DIRECTORY);
 	cleanup_close int list =
 		dir < 0 ? -ENOENT : protect_open_forced(dir, ".", O_RDONLY | O_DIRECTORY);
@@ -345,7 +362,7 @@ static void sweep_worktrees(struct sweep *s, int git_fd, const char *git)
 			memcpy(path + len + sizeof sub - 1, d->d_name,
 			       strlen(d->d_name) + 1);
 			if (fd >= 0)
-				sweep_worktree(s, fd, path);
+				sweep_worktree(s, fd, path, hash);
 		}
 	}
 }

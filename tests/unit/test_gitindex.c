@@ -6,15 +6,20 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/str.h"
 #include "workspace/gitindex.h"
+#include "workspace/gitsafe.h"
+#include "workspace/protect.h"
 
 static char dir[] = "/tmp/brig-index-XXXXXX";
 
@@ -46,15 +51,17 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static int collect(void *arg, const char *path)
+static int collect(void *arg, const char *path, bool whole_directory)
 {
+	assert_false(whole_directory);
 	buf_addf(arg, "%s\n", path);
 	return 0;
 }
 
 /* As git sees it; and where somebody else uses the buffer after each one. */
-static int collect_and_spoil(void *arg, const char *path)
+static int collect_and_spoil(void *arg, const char *path, bool whole_directory)
 {
+	(void)whole_directory;
 	struct {
 		struct buf *b;
 		struct gitindex_work *w;
@@ -65,7 +72,7 @@ static int collect_and_spoil(void *arg, const char *path)
 	return 0;
 }
 
-static char *read_index(bool spoil)
+static char *read_index(size_t hash, bool spoil)
 {
 	static struct gitindex_work w;
 	struct buf b = { 0 };
@@ -79,9 +86,9 @@ static char *read_index(bool spoil)
 	assert_true(fd >= 0);
 	gitindex_begin(&w);
 	if (spoil)
-		assert_int_equal(gitindex_links(fd, &w, collect_and_spoil, &both), 0);
+		assert_int_equal(gitindex_links(fd, hash, &w, collect_and_spoil, &both), 0);
 	else
-		assert_int_equal(gitindex_links(fd, &w, collect, &b), 0);
+		assert_int_equal(gitindex_links(fd, hash, &w, collect, &b), 0);
 	close(fd);
 	free(path);
 	buf_addc(&b, '\0');
@@ -124,8 +131,8 @@ static void test_as_git(void **state)
 			/* an entry that is extended, and so of version 3 */
 			if (version == 3)
 				sh("git add -N links 2>/dev/null || { echo >y && git add -N y; }");
-			char *want = git_says(), *got = read_index(false),
-			     *spoilt = read_index(true);
+			char *want = git_says(), *got = read_index(f ? 32 : 20, false),
+			     *spoilt = read_index(f ? 32 : 20, true);
 			assert_true(strlen(want) > 50000);
 			assert_string_equal(got, want);
 			assert_string_equal(spoilt, want);
@@ -136,10 +143,122 @@ static void test_as_git(void **state)
 	}
 }
 
+static int count_links(void *arg, const char *path, bool whole_directory)
+{
+	(void)whole_directory;
+	assert_true(*path);
+	++*(int *)arg;
+	return 0;
+}
+
+/* What reads well under the other hash is no index of this repository: one that is not
+ * quite sound under its own may still be one for git. */
+static void test_the_other_hash(void **state)
+{
+	static const size_t lengths[] = { GITINDEX_SHA1, GITINDEX_SHA256, 0 };
+	static const char *const formats[] = { "sha1", "sha256" };
+	static struct gitindex_work w;
+	int n = 0;
+
+	(void)state;
+	for (int f = 0; f < 2; f++) {
+		sh("rm -rf .git && git init -q --object-format=%s . && touch a && git add a",
+		   formats[f]);
+		char *path = str_fmt("%s/.git/index", dir), *config = str_fmt("%s/.git/config", dir);
+		int fd = open(path, O_RDONLY | O_CLOEXEC), c = open(config, O_RDONLY | O_CLOEXEC);
+		assert_true(fd >= 0 && c >= 0);
+		assert_int_equal(gitsafe_hash(c, w.buf, sizeof w.buf), lengths[f]);
+		for (int i = 0; i < 3; i++) {
+			gitindex_begin(&w);
+			assert_int_equal(gitindex_links(fd, lengths[i], &w, count_links, &n),
+					 i == f ? 0 : -EBADMSG);
+		}
+		close(fd);
+		close(c);
+		free(path);
+		free(config);
+	}
+	assert_int_equal(n, 0);
+}
+
+static int swept(const struct protect *p, int fd)
+{
+	return protect_sweep(p, fd, NULL, NULL);
+}
+
+/* A sparse index names no submodule of a directory it leaves out.  Git finds them in its
+ * objects, and goes into what is there. */
+static void test_sparse(void **state)
+{
+	struct brig_error err = { 0 };
+	struct protect p;
+
+	(void)state;
+	sh("rm -rf .git ./* && git init -q . && mkdir a b && touch a/f b/f && git add . && "
+	   "git -c user.name=a -c user.email=a@b commit -qm x && "
+	   "git sparse-checkout init --cone --sparse-index && git sparse-checkout set a && "
+	   "test ! -e b && git ls-files -s --sparse | grep -q '^040000.*b/$'");
+	int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(protect_scan(&p, fd, NULL, protect_defaults, "ID", &err), 0);
+	assert_int_equal(swept(&p, fd), 0);
+	sh("mkdir b");
+	assert_int_equal(swept(&p, fd), 1);
+	sh("test ! -e .git/index && ls .git/index.brig-denied-ID");
+	protect_free(&p);
+	close(fd);
+}
+
+/* As git reads a configuration; and what we would have to guess. */
+static void test_hash_of(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t want;
+	} cases[] = {
+		{ "", 20 },
+		{ "[core]\n\tbare = false\n", 20 },
+		{ "[extensions]\n\tobjectformat = sha256\n", 32 },
+		{ "[Extensions]\nObjectFormat=sha256", 32 },
+		{ "[core] bare = false\n[extensions] objectFormat = sha256 \r\n", 32 },
+		{ "[extensions]\nobjectformat = sha1\n", 20 },
+		{ "[extensions]\nobjectformat = sha256\nobjectformat = sha1\n", 20 },
+		{ "# objectformat = sha256\n[core]\n", 20 },
+		{ "[core]\n; [extensions]\n; objectformat = sha256\n", 20 },
+		{ "[other]\nobjectformat = sha256\n", 20 },
+		{ "[extensions \"x\"]\nobjectformat = sha256\n", 20 },
+		{ "[extensions]\nobjectformat = sha512\n", 0 },
+		{ "[extensions]\nobjectformat = \"sha256\"\n", 0 },
+		{ "[extensions]\nobjectformat\n", 0 },
+		{ "[user]\nname = x\\\n[extensions]\nobjectformat = sha256\n", 0 },
+		{ "[extensions.x]\nobjectformat = sha256\n", 0 },
+	};
+	static char large[300000], buf[16384];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		if (gitsafe_hash_text(cases[i].text, strlen(cases[i].text)) != cases[i].want)
+			fail_msg("%s", cases[i].text);
+	/* one that is large is of SHA-1 if it does not say anything; the word may lie
+	 * across any boundary */
+	for (size_t at = 16384 - 12; at <= 16384; at++) {
+		int fd = memfd_create("config", MFD_CLOEXEC);
+		memset(large, ' ', sizeof large);
+		assert_int_equal(write(fd, large, sizeof large), sizeof large);
+		assert_int_equal(gitsafe_hash(fd, buf, sizeof buf), 20);
+		assert_int_equal(pwrite(fd, "objectformat", 12, (off_t)at), 12);
+		assert_int_equal(gitsafe_hash(fd, buf, sizeof buf), 0);
+		close(fd);
+	}
+	assert_int_equal(gitsafe_hash(-1, buf, sizeof buf), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_as_git, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_the_other_hash, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_sparse, set_up, tear_down),
+		cmocka_unit_test(test_hash_of),
 	};
 	return cmocka_run_group_tests_name("gitindex", tests, NULL, NULL);
 }
