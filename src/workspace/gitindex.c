@@ -237,6 +237,96 @@ static bool take_entry(struct reader *r, uint32_t version, size_t hash,
 	return take(r, pad, (8 - total % 8) % 8);
 }
 
+/* Where git, told to use threads (index.threads), finds entries: blocks of them, by a table
+ * behind the entries.  Ours have to be the same. */
+enum { BLOCKS_MAX = 512 };
+
+struct blocks {
+	unsigned n;
+	struct {
+		uint32_t at, count;
+	} v[BLOCKS_MAX];
+};
+
+static bool read_at(struct reader *r, off_t at, void *to, size_t n)
+{
+	ssize_t got;
+
+	do
+		got = pread(r->fd, to, n, at);
+	while (got < 0 && errno == EINTR);
+	return got == (ssize_t)n || malformed(r);
+}
+
+/* One extension of that kind; false: not as git would write it. */
+static bool take_blocks(struct reader *r, off_t at, size_t size, struct blocks *b)
+{
+	unsigned char word[8];
+
+	if (size < 4 || size % 8 != 4 || size / 8 > BLOCKS_MAX || b->n)
+		return malformed(r);
+	for (at += 4; size > 4; at += 8, size -= 8) {
+		if (!read_at(r, at, word, sizeof word))
+			return false;
+		b->v[b->n].at = be32(word);
+		b->v[b->n++].count = be32(word + 4);
+	}
+	return true;
+}
+
+/* The extensions begin where the entries end; git finds that by one at the end of the file,
+ * and looks for the table only then. */
+static bool find_blocks(struct reader *r, size_t hash, off_t size, struct blocks *b)
+{
+	unsigned char head[12];
+	const off_t first = r->off + (off_t)r->at, hashes = (off_t)hash;
+	off_t last = size - 2 * hashes - (off_t)sizeof head, at = first;
+
+	b->n = 0;
+	if (last < first)
+		return true;
+	if (!read_at(r, last, head, sizeof head))
+		return false;
+	if (memcmp(head, "EOIE", 4) != 0)
+		return true;
+	if (be32(head + 8) != first)
+		return malformed(r);
+	while (at <= size - hashes - 8) {
+		if (!read_at(r, at, head, 8))
+			return false;
+		if (!memcmp(head, "IEOT", 4) && !take_blocks(r, at + 8, be32(head + 4), b))
+			return false;
+		at += 8 + (off_t)be32(head + 4);
+	}
+	return true;
+}
+
+/* The entries once more: each block begins where we find its first one. */
+static bool check_blocks(struct reader *r, uint32_t version, size_t hash, uint32_t count,
+			 const struct blocks *b, char name[PATH_MAX])
+{
+	unsigned char head[12];
+	size_t len = 0;
+	uint32_t mode, left = 0;
+	unsigned k = 0;
+
+	*r = (struct reader){ .w = r->w, .fd = r->fd };
+	r->w->owner = NULL;
+	if (!take(r, head, sizeof head))
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		for (; !left; k++) {
+			if (k == b->n || b->v[k].at != r->off + (off_t)r->at)
+				return malformed(r);
+			left = b->v[k].count;
+		}
+		left--;
+		if (!take_entry(r, version, hash, name, &len, &mode))
+			return false;
+	}
+	return (!left && k == b->n) || malformed(r);
+}
+
 int gitindex_links(int fd, size_t hash, struct gitindex_work *w, gitindex_link *cb, void *arg)
 {
 	struct reader r = { .w = w, .fd = fd };
@@ -279,5 +369,9 @@ int gitindex_links(int fd, size_t hash, struct gitindex_work *w, gitindex_link *
 		if (slash)
 			name[len - 1] = '/';
 	}
+	struct blocks b;
+	if (!find_blocks(&r, hash, st.st_size, &b) ||
+	    (b.n && !check_blocks(&r, version, hash, count, &b, name)))
+		return r.error;
 	return 0;
 }

@@ -208,6 +208,41 @@ static void test_sparse(void **state)
 	close(fd);
 }
 
+/* With threads git reads by a table, which has to lead to the same entries. */
+static void test_blocks(void **state)
+{
+	static struct gitindex_work w;
+	static const char *const spoil[] = {
+		NULL,
+		/* the second block begins elsewhere; it has one more; the table is elsewhere */
+		"i = d.index(b'IEOT') + 20; d[i + 3] ^= 8",
+		"i = d.index(b'IEOT') + 24; d[i + 3] ^= 1",
+		"i = d.rindex(b'EOIE') + 8; d[i + 3] ^= 8",
+	};
+	char *path = str_fmt("%s/.git/index", dir);
+
+	(void)state;
+	for (int version = 2; version <= 4; version += 2)
+		for (size_t i = 0; i < ARRAY_LEN(spoil); i++) {
+			int n = 0;
+			sh("rm -rf .git && git init -q . && git config index.threads 3 && "
+			   "h=$(echo x | git hash-object -w --stdin) && "
+			   "for i in $(seq 40000); do echo \"100644 $h\tf$i\"; done | "
+			   "git update-index --index-version %d --index-info && "
+			   "grep -q IEOT .git/index && grep -q EOIE .git/index", version);
+			if (spoil[i])
+				sh("python3 -c \"d = bytearray(open('.git/index', 'rb').read()); %s; "
+				   "open('.git/index', 'wb').write(d)\"", spoil[i]);
+			int fd = open(path, O_RDONLY | O_CLOEXEC);
+			assert_true(fd >= 0);
+			gitindex_begin(&w);
+			assert_int_equal(gitindex_links(fd, GITINDEX_SHA1, &w, count_links, &n),
+					 spoil[i] ? -EBADMSG : 0);
+			close(fd);
+		}
+	free(path);
+}
+
 /* As git reads a configuration; and what we would have to guess. */
 static void test_hash_of(void **state)
 {
@@ -258,6 +293,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_as_git, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_the_other_hash, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_sparse, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_blocks, set_up, tear_down),
 		cmocka_unit_test(test_hash_of),
 	};
 	return cmocka_run_group_tests_name("gitindex", tests, NULL, NULL);
