@@ -82,8 +82,13 @@ static void on_egress(struct run *r)
 static void refuse_mounts(struct run *r, int e, const char *bad)
 {
 	struct brig_error *err = &r->res->error;
+	const bool died = streq(bad, "/") && (e == -ENOENT || e == -ESRCH);
 
-	if (err->code == BRIG_E_OK) {
+	if (err->code == BRIG_E_OK && died) {
+		err_set(err, BRIG_E_SETUP_FAILED, ECHILD, "evidence",
+			"the command's process died while it was looked at");
+		diagnose_fix(err);
+	} else if (err->code == BRIG_E_OK) {
 		err_set(err, BRIG_E_REQUIRE_UNMET, e == -EROFS ? 0 : -e, "evidence",
 			"%.150s is not mounted as asked (read-only, nosuid, nodev)", bad);
 		err_fix(err, "a filter around brig may be faking mount calls; run brig "
