@@ -20,6 +20,7 @@ struct reader {
 	struct gitindex_work *w;
 	int fd, error;
 	size_t at, len;
+	size_t shared; /* how much of its name the last entry has of the one before */
 	off_t off;  /* in the file, of the buffer's first byte */
 	off_t paid; /* up to here; what a nested reader made us read again is free */
 };
@@ -210,6 +211,7 @@ static bool take_entry(struct reader *r, uint32_t version, size_t hash,
 
 	if (version < 4 && take_whole(r, hash, name, len, mode))
 		return true;
+	r->shared = 0;
 	if (!take(r, fixed, size))
 		return false;
 	*mode = be32(fixed + AT_MODE);
@@ -222,7 +224,7 @@ static bool take_entry(struct reader *r, uint32_t version, size_t hash,
 	if (version == 4) {
 		if (!take_strip(r, &strip) || strip > *len)
 			return malformed(r);
-		start = *len - strip;
+		start = r->shared = *len - strip;
 	}
 	if (!take_name(r, name, start, len))
 		return false;
@@ -283,13 +285,16 @@ static bool find_blocks(struct reader *r, size_t hash, off_t size, struct blocks
 	off_t last = size - 2 * hashes - (off_t)sizeof head, at = first;
 
 	b->n = 0;
-	if (last < first)
+	if (first + hashes > size)
+		return malformed(r);
+	/* git looks there, whatever else the bytes are */
+	if (last < (off_t)sizeof head)
 		return true;
 	if (!read_at(r, last, head, sizeof head))
 		return false;
 	if (memcmp(head, "EOIE", 4) != 0)
 		return true;
-	if (be32(head + 8) != first)
+	if (first > last || be32(head + 8) != first)
 		return malformed(r);
 	while (at <= size - hashes - 8) {
 		if (!read_at(r, at, head, 8))
@@ -320,9 +325,11 @@ static bool check_blocks(struct reader *r, uint32_t version, size_t hash, uint32
 				return malformed(r);
 			left = b->v[k].count;
 		}
-		left--;
+		bool first = left-- == b->v[k - 1].count;
 		if (!take_entry(r, version, hash, name, &len, &mode))
 			return false;
+		if (first && r->shared)
+			return malformed(r); /* to git there is no entry before it */
 	}
 	return (!left && k == b->n) || malformed(r);
 }
@@ -358,15 +365,16 @@ int gitindex_links(int fd, size_t hash, struct gitindex_work *w, gitindex_link *
 			continue;
 		/* a directory's name ends with a slash, which the next one may begin with */
 		bool tree = (mode & TYPE_BITS) == TYPE_TREE;
-		bool slash = tree && len && name[len - 1] == '/';
-		if (slash)
+		if (tree && (len == 0 || name[len - 1] != '/'))
+			return -EBADMSG; /* git would put names right behind it */
+		if (tree)
 			name[len - 1] = '\0';
 		if (!gitindex_path_ok(name))
 			return -EBADMSG;
 		int verdict = late(w) ? -EDQUOT : cb(arg, name, tree);
 		if (verdict)
 			return verdict;
-		if (slash)
+		if (tree)
 			name[len - 1] = '/';
 	}
 	struct blocks b;

@@ -203,6 +203,7 @@ size_t gitsafe_hash_text(const char *text, size_t len)
 	struct gitconf_text t = { text, text + len };
 	struct gitconf_section s = { .name = "" };
 	size_t hash = GITINDEX_SHA1;
+	bool one = false, other = false; /* repositoryformatversion */
 
 	if (!names_format(text, len))
 		return hash;
@@ -223,6 +224,12 @@ size_t gitsafe_hash_text(const char *text, size_t len)
 			long n = plain_value(&t, &v);
 			if (n < 0)
 				return 0;
+			if (!s.sub && !strcasecmp(s.name, "core") &&
+			    !strcasecmp(key, "repositoryformatversion")) {
+				bool is_one = n == 1 && *v == '1';
+				one = one || is_one;
+				other = other || !is_one;
+			}
 			if (strcasecmp(s.name, "extensions") != 0 || s.sub ||
 			    strcasecmp(key, format_key) != 0)
 				continue;
@@ -234,7 +241,8 @@ size_t gitsafe_hash_text(const char *text, size_t len)
 				return 0;
 		}
 	}
-	return hash;
+	/* extensions count in version 1; git goes by SHA-1 where there is none */
+	return hash == GITINDEX_SHA1 || (one && !other) ? hash : 0;
 }
 
 size_t gitsafe_hash(int fd, char *buf, size_t size)
@@ -307,6 +315,24 @@ bool gitsafe_commondir(int fd)
 	ssize_t n = fd_read_full(fd, text, sizeof text);
 
 	return n == sizeof own - 1 && !memcmp(text, own, sizeof own - 1);
+}
+
+size_t gitsafe_hash_at(int git_fd, char *buf, size_t size)
+{
+	cleanup_close int common = openat(git_fd, "commondir", O_RDONLY | O_NONBLOCK | O_NOCTTY |
+								       O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (common < 0 && errno != ENOENT)
+		return 0;
+	if (common >= 0 && !gitsafe_commondir(common))
+		return 0;
+	/* a link of the user's is followed, as git does: one that is new does not stay */
+	cleanup_close int fd = openat(git_fd, common < 0 ? "config" : "../../config",
+				      O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? GITINDEX_SHA1 : 0;
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? gitsafe_hash(fd, buf, size) : 0;
 }
 
 static bool exists_at(int dirfd, const char *name)

@@ -25,6 +25,8 @@ bool gitsafe_config(int fd, char *buf, size_t size);
  */
 size_t gitsafe_hash_text(const char *text, size_t len);
 size_t gitsafe_hash(int fd, char *buf, size_t size);
+/* The same for a git directory, which may be that of a linked worktree. */
+size_t gitsafe_hash_at(int git_fd, char *buf, size_t size);
 
 /* True when a readable directory descriptor lists only *.sample files. */
 bool gitsafe_hooks(int fd);

@@ -99,10 +99,12 @@ static int scan_one_link(void *arg, const char *path, bool whole_directory)
 	struct stat st;
 	int r = 0;
 
-	/* which may be there only after the run, and is judged then */
-	if (whole_directory || !scan_join(dir, l->tree, path))
+	if (!scan_join(dir, l->tree, path))
 		return 0;
 	cleanup_close int fd = protect_open(s->wsfd, dir, O_PATH | O_DIRECTORY);
+	/* which of its directories are repositories is in git's objects */
+	if (whole_directory)
+		return fd >= 0 ? -EDQUOT : 0;
 	if (fd == -ENOENT)
 		return 0;
 	if (fd >= 0 && fstat(fd, &st) == 0)
@@ -137,25 +139,12 @@ static int close_whole(struct scan *s, const char *gitdir)
 	return r;
 }
 
-/* The length of hashes in a git directory; a linked worktree has that of its repository. */
+/* The length of hashes in a git directory; 0 when it cannot be told. */
 static size_t hash_of(struct scan *s, const char *gitdir)
 {
-	static const char worktrees[] = "/worktrees/";
-	big_buffer char main_dir[PATH_MAX], path[PATH_MAX];
-	const char *linked = strstr(gitdir, worktrees);
-	size_t n = linked ? (size_t)(linked - gitdir) : strlen(gitdir);
+	cleanup_close int dir = protect_open(s->wsfd, gitdir, O_PATH | O_DIRECTORY);
 
-	/* exactly one level below */
-	if (linked && strchr(linked + sizeof worktrees - 1, '/'))
-		n = strlen(gitdir);
-	memcpy(main_dir, gitdir, n);
-	main_dir[n] = '\0';
-	if (!scan_join(path, main_dir, "config"))
-		return 0;
-	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
-	if (fd == -ENOENT)
-		return GITINDEX_SHA1;
-	return fd < 0 ? 0 : gitsafe_hash(fd, gitindex_buffer(s->work), sizeof s->work->buf);
+	return dir < 0 ? 0 : gitsafe_hash_at(dir, gitindex_buffer(s->work), sizeof s->work->buf);
 }
 
 /* Protects the repositories of the submodules that an index names. */
@@ -169,8 +158,9 @@ static int scan_links(struct scan *s, const char *tree, const char *gitdir, int 
 	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 		return 0;
-	int r = fd < 0 ? -EDQUOT :
-			 gitindex_links(fd, hash_of(s, gitdir), s->work, scan_one_link, &l);
+	size_t hash = fd < 0 ? 0 : hash_of(s, gitdir);
+	/* what we cannot read, git may */
+	int r = hash ? gitindex_links(fd, hash, s->work, scan_one_link, &l) : -EDQUOT;
 	if (r == -EDQUOT) {
 		r = close_whole(s, gitdir);
 		return r < 0 ? r : -EDQUOT; /* whoever led here is not done either */

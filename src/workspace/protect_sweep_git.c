@@ -28,8 +28,6 @@ struct tree {
 	struct sweep *s;
 	const char *git_path;
 	int fd, git_fd, depth;
-	bool linked; /* a worktree, whose configuration is elsewhere, and says: */
-	size_t hash; /* the length of hashes */
 };
 
 static int sweep_links(const struct tree *t);
@@ -239,16 +237,6 @@ static int sweep_one_link(void *arg, const char *path, bool whole_directory)
 	return r;
 }
 
-/* The length of hashes in a git directory. */
-static size_t hash_of(struct sweep *s, int git_fd)
-{
-	cleanup_close int fd = protect_open_forced(git_fd, "config", O_RDONLY | O_NONBLOCK);
-
-	if (fd == -ENOENT)
-		return GITINDEX_SHA1;
-	return fd < 0 ? 0 : gitsafe_hash(fd, gitindex_buffer(&s->work), sizeof s->work.buf);
-}
-
 /*
  * One index.  0, or -EDQUOT when the work is used up: then whatever index led
  * here goes as well, since the rest of it is not looked at.
@@ -263,9 +251,9 @@ static int sweep_index(const struct tree *t, const char *name)
 
 	if (fd == -ENOENT)
 		return 0;
+	size_t hash = gitsafe_hash_at(t->git_fd, gitindex_buffer(&s->work), sizeof s->work.buf);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		r = gitindex_links(fd, t->linked ? t->hash : hash_of(s, t->git_fd), &s->work,
-				   sweep_one_link, (void *)(uintptr_t)t); // NOLINT(performance-no-int-to-ptr): only its constness goes
+		r = gitindex_links(fd, hash, &s->work, sweep_one_link, (void *)(uintptr_t)t); // NOLINT(performance-no-int-to-ptr): only its constness goes
 	if (r == -EPROTONOSUPPORT)
 		sweep_error(s, r);
 	else if (r < 0)
@@ -300,12 +288,11 @@ static int sweep_links(const struct tree *t)
 }
 
 /* A linked worktree: .git/worktrees/NAME, open as fd, with the path `git`. */
-static void sweep_worktree(struct sweep *s, int git_fd, const char *git, size_t hash)
+static void sweep_worktree(struct sweep *s, int git_fd, const char *git)
 {
 	big_buffer char place[PATH_MAX];
 	char *text = sweep_scratch(s, 0);
-	struct tree t = { .s = s, .git_path = git, .git_fd = git_fd,
-			  .linked = true, .hash = hash };
+	struct tree t = { .s = s, .git_path = git, .git_fd = git_fd };
 	cleanup_close int fd =
 		protect_open_forced(git_fd, "gitdir", O_RDONLY | O_NONBLOCK);
 
@@ -339,7 +326,7 @@ static void sweep_worktrees(struct sweep *s, int git_fd, const char *git)
 	static const char sub[] = "/worktrees/";
 	_Alignas(struct dirent64) char buf[1024];
 	big_buffer char path[PATH_MAX + NAME_MAX + 16];
-	size_t len = strlen(git), hash = hash_of(s, git_fd);
+	size_t len = strlen(git);
 	cleanup_close int dir = protect_open_forced(git_fd, "worktrees", O_PATH | O_DIRECTORY);
 	cleanup_close int list =
 		dir < 0 ? -ENOENT : protect_open_forced(dir, ".", O_RDONLY | O_DIRECTORY);
@@ -362,7 +349,7 @@ static void sweep_worktrees(struct sweep *s, int git_fd, const char *git)
 			memcpy(path + len + sizeof sub - 1, d->d_name,
 			       strlen(d->d_name) + 1);
 			if (fd >= 0)
-				sweep_worktree(s, fd, path, hash);
+				sweep_worktree(s, fd, path);
 		}
 	}
 }

@@ -243,27 +243,128 @@ static void test_blocks(void **state)
 	free(path);
 }
 
+static void put32(struct buf *b, uint32_t v)
+{
+	const char bytes[] = { (char)(v >> 24), (char)(v >> 16), (char)(v >> 8), (char)v };
+
+	buf_add(b, bytes, 4);
+}
+
+/* An entry; in version 4 with so much less of the last name. */
+static void put_entry(struct buf *b, int version, uint32_t mode, int strip, const char *name,
+		      size_t whole)
+{
+	static const char zero[64];
+	size_t from = b->len;
+
+	buf_add(b, zero, 24);
+	put32(b, mode);
+	buf_add(b, zero, 12 + 20);
+	buf_addc(b, 0);
+	buf_addc(b, (char)whole);
+	if (version == 4)
+		buf_addc(b, (char)strip);
+	buf_adds(b, name);
+	buf_addc(b, 0);
+	while (version < 4 && (b->len - from) % 8)
+		buf_addc(b, 0);
+}
+
+static int verdict(struct buf *b, int *n)
+{
+	static struct gitindex_work w;
+	int fd = memfd_create("index", MFD_CLOEXEC);
+
+	assert_int_equal(write(fd, b->data, b->len), b->len);
+	gitindex_begin(&w);
+	*n = 0;
+	int r = gitindex_links(fd, GITINDEX_SHA1, &w, count_links, n);
+	close(fd);
+	buf_free(b);
+	*b = (struct buf){ 0 };
+	return r;
+}
+
+static void head(struct buf *b, uint32_t version, uint32_t count)
+{
+	buf_adds(b, "DIRC");
+	put32(b, version);
+	put32(b, count);
+}
+
+/* Where git would see other names than those that are written. */
+static void test_other_names(void **state)
+{
+	static const char zero[20];
+	struct buf b = { 0 };
+	int n;
+
+	(void)state;
+	/* a directory's name ends with a slash, or what is in it is put right behind */
+	for (int slash = 0; slash < 2; slash++) {
+		head(&b, 2, 1);
+		put_entry(&b, 2, 0040000, 0, slash ? "s/" : "s", slash ? 2 : 1);
+		buf_add(&b, zero, 20);
+		assert_int_equal(verdict(&b, &n), slash ? 0 : -EBADMSG);
+		assert_int_equal(n, slash);
+	}
+	/* the first of a block has nothing of the last name */
+	for (int strip = 0; strip < 2; strip++) {
+		head(&b, 4, 2);
+		put_entry(&b, 4, 0100644, 0, "a", 1);
+		uint32_t second = (uint32_t)b.len;
+		put_entry(&b, 4, 0160000, strip, "sub", strip ? 3 : 4);
+		uint32_t first = (uint32_t)b.len;
+		buf_adds(&b, "IEOT");
+		put32(&b, 20);
+		put32(&b, 1);
+		put32(&b, 12);
+		put32(&b, 1);
+		put32(&b, second);
+		put32(&b, 1);
+		buf_adds(&b, "EOIE");
+		put32(&b, 24);
+		put32(&b, first);
+		buf_add(&b, zero, 20);
+		buf_add(&b, zero, 20);
+		assert_int_equal(verdict(&b, &n), strip ? 0 : -EBADMSG);
+		assert_int_equal(n, 1);
+	}
+	/* entries do not reach into the checksum, where git looks for extensions */
+	for (size_t left = 19; left <= 20; left++) {
+		head(&b, 2, 1);
+		put_entry(&b, 2, 0100644, 0, "a", 1);
+		buf_add(&b, zero, left);
+		assert_int_equal(verdict(&b, &n), left == 20 ? 0 : -EBADMSG);
+	}
+}
+
 /* As git reads a configuration; and what we would have to guess. */
 static void test_hash_of(void **state)
 {
+#define ONE "[core]\nrepositoryformatversion = 1\n"
 	static const struct {
 		const char *text;
 		size_t want;
 	} cases[] = {
 		{ "", 20 },
 		{ "[core]\n\tbare = false\n", 20 },
-		{ "[extensions]\n\tobjectformat = sha256\n", 32 },
-		{ "[Extensions]\nObjectFormat=sha256", 32 },
-		{ "[core] bare = false\n[extensions] objectFormat = sha256 \r\n", 32 },
+		{ ONE "[extensions]\n\tobjectformat = sha256\n", 32 },
+		{ ONE "[Extensions]\nObjectFormat=sha256", 32 },
+		{ ONE "[core] bare = false\n[extensions] objectFormat = sha256 \r\n", 32 },
+		/* git goes by SHA-1, or not at all */
+		{ "[extensions]\nobjectformat = sha256\n", 0 },
+		{ "[core]\nrepositoryformatversion = 0\n[extensions]\nobjectformat = sha256\n", 0 },
+		{ ONE "[extensions]\nobjectformat = sha256\n[core]\nrepositoryformatversion = -1\n", 0 },
 		{ "[extensions]\nobjectformat = sha1\n", 20 },
-		{ "[extensions]\nobjectformat = sha256\nobjectformat = sha1\n", 20 },
+		{ ONE "[extensions]\nobjectformat = sha256\nobjectformat = sha1\n", 20 },
 		{ "# objectformat = sha256\n[core]\n", 20 },
 		{ "[core]\n; [extensions]\n; objectformat = sha256\n", 20 },
 		{ "[other]\nobjectformat = sha256\n", 20 },
 		{ "[extensions \"x\"]\nobjectformat = sha256\n", 20 },
-		{ "[extensions]\nobjectformat = sha512\n", 0 },
-		{ "[extensions]\nobjectformat = \"sha256\"\n", 0 },
-		{ "[extensions]\nobjectformat\n", 0 },
+		{ ONE "[extensions]\nobjectformat = sha512\n", 0 },
+		{ ONE "[extensions]\nobjectformat = \"sha256\"\n", 0 },
+		{ ONE "[extensions]\nobjectformat\n", 0 },
 		{ "[user]\nname = x\\\n[extensions]\nobjectformat = sha256\n", 0 },
 		{ "[extensions.x]\nobjectformat = sha256\n", 0 },
 	};
@@ -294,6 +395,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_the_other_hash, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_sparse, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_blocks, set_up, tear_down),
+		cmocka_unit_test(test_other_names),
 		cmocka_unit_test(test_hash_of),
 	};
 	return cmocka_run_group_tests_name("gitindex", tests, NULL, NULL);
