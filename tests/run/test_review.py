@@ -171,10 +171,13 @@ def test_a_stuck_terminal_does_not_hold_the_deadline(who, command):
 
 def descendants(pid):
     out = []
-    for task in os.listdir("/proc/%d/task" % pid):
-        with open("/proc/%d/task/%s/children" % (pid, task)) as f:
-            for child in f.read().split():
-                out += [int(child), *descendants(int(child))]
+    try:
+        for task in os.listdir("/proc/%d/task" % pid):
+            with open("/proc/%d/task/%s/children" % (pid, task)) as f:
+                for child in f.read().split():
+                    out += [int(child), *descendants(int(child))]
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it ended meanwhile: some do nothing but hold a namespace
     return out
 
 
