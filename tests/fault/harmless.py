@@ -43,7 +43,6 @@ HARMLESS = {
     ("supervisor", "capget"): "root's memory is copied, not shared: only slower",
     ("supervisor", "close"): CLOEXEC,
     ("supervisor", "pidfd_open"): "the namespaces are read from /proc instead; the one for signals is needed",
-    ("supervisor", "pread64"): "the repository's hash, or its index, is not known: the git directory is closed, or the index moved aside",
     ("supervisor", "prctl"): "whether a filter is around us is read from /proc instead",
     ("supervisor", "writev"): "standard error; what was to be said is lost",
     ("supervisor", "fsconfig"): "a question whether the call exists; only ENOSYS is a no",
