@@ -373,10 +373,10 @@ void child_make_rules(struct launch *l)
 static void announce_tree(struct launch *l)
 {
 	open_directory(l);
-	/* The job is behind us, as a rule, and these are made for it.  Else it waits, and
-	 * makes them itself. */
+	/* The job is behind us, as a rule, and these are made for it.  Not root's, which
+	 * waits for us, who had to wait for control groups. */
 	l->rules = -1;
-	if (l->landlock_abi > 0 && !word_is_set(&l->job_waits))
+	if (l->landlock_abi > 0 && !l->spec->as_root)
 		child_make_rules(l);
 	word_set(&l->tree_done);
 }

@@ -140,7 +140,7 @@ static void drop_capabilities(const struct launch *l)
 		child_fail(l, BRIG_E_CAPS_FAILED, (int)-r, "caps", "no_new_privs");
 }
 
-/* By the rules that the builder has made meanwhile, if we were the slower one. */
+/* By the rules that the builder has made meanwhile, if it has. */
 static void apply_landlock(struct launch *l, struct wire *ready)
 {
 	if (l->landlock_abi <= 0)
@@ -234,8 +234,6 @@ void job_main(struct launch *l, bool early)
 	give_way();
 	/* What was taken away does not come back, so that the supervisor may look at
 	 * it now, while the tree is being built. */
-	if (early && !word_is_set(&l->tree_done))
-		word_set(&l->job_waits);
 	if (early && !l->spec->seccomp && !word_is_set(&l->tree_done))
 		report(l, &confined, &listener);
 	while (early && !word_is_set(&l->tree_done))

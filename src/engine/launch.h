@@ -58,11 +58,10 @@ struct launch {
 	struct spawn_rooms rooms;
 	/* from the builder to the job, or back: word_set() */
 	uint32_t netns_done, plan_done, tree_done;
-	uint32_t job_waits;               /* for the tree */
 	uint32_t locked, mapped;          /* the second user namespace, see lock_mounts() */
 	int first_mntns;                  /* see lock_mounts() */
 	int cwdfd;                        /* where the command starts, in the new tree */
-	int rules;                        /* Landlock's, about the new tree; -1: to be made */
+	int rules;                        /* Landlock's, about the new tree; -1: the job makes them */
 	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
 	char uid_map[48], gid_map[48];    /* the one line of each map */
 	char uid_map_same[48], gid_map_same[48]; /* the same id again, see lock_mounts() */
