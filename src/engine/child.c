@@ -82,6 +82,17 @@ void child_fail(const struct launch *l, enum brig_code code, int errnum,
 	_exit(125);
 }
 
+bool child_await(const uint32_t *word, pid_t who)
+{
+	while (!word_is_set(word)) {
+		word_await(word);
+		/* now and then: its last act may have been to set it */
+		if (!word_is_set(word) && waitpid(who, NULL, WNOHANG) != 0)
+			return word_is_set(word);
+	}
+	return true;
+}
+
 /* A record; without it the supervisor is gone, and so are we. */
 static void await(const struct launch *l, enum wire_type type, struct wire_in *in)
 {
@@ -157,17 +168,10 @@ static void write_maps(struct launch *l)
 
 static void await_maps(struct launch *l, pid_t helper)
 {
-	int st;
-
 	word_set(&l->locked);
-	while (!word_is_set(&l->mapped)) {
-		word_await(&l->mapped);
-		/* now and then: it may have died, with a word or without */
-		if (!word_is_set(&l->mapped) && waitpid(helper, &st, WNOHANG) != 0 &&
-		    !word_is_set(&l->mapped))
-			child_fail(l, BRIG_E_IDMAP_DENIED, ECHILD, "lock",
-				   "the process that maps the ids died");
-	}
+	if (!child_await(&l->mapped, helper))
+		child_fail(l, BRIG_E_IDMAP_DENIED, ECHILD, "lock",
+			   "the process that maps the ids died");
 }
 
 /*
@@ -440,6 +444,17 @@ static int enter_tree(struct launch *l)
 	return image;
 }
 
+/* The job where the mounts are locked; the process that made the network is done with. */
+static pid_t lock_and_start(struct launch *l, pid_t maker)
+{
+	lock_mounts(l, maker);
+	/* or it would count as one of the command's processes */
+	if (maker > 0)
+		waitpid(maker, NULL, 0);
+	announce_tree(l);
+	return start(l, late_main, ROOM_LATE, 0);
+}
+
 int child_main(void *launch)
 {
 	struct launch *l = launch;
@@ -492,17 +507,8 @@ int child_main(void *launch)
 		netns_join(l, job);
 	if (l->allow)
 		netns_hand_over(l);
-	if (lock) {
-		bool helped = maps_by_helper(l);
-		/* or it would count as one of the command's processes */
-		if (job > 0 && !helped)
-			waitpid(job, NULL, 0);
-		lock_mounts(l, job);
-		if (job > 0 && helped)
-			waitpid(job, NULL, 0);
-		announce_tree(l);
-		job = start(l, late_main, ROOM_LATE, 0);
-	}
+	if (lock)
+		job = lock_and_start(l, job);
 	put_number(l->job_arg, job);
 	become_init(l, image);
 	_exit(125);

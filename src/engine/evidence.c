@@ -37,9 +37,10 @@ static void read_fields(const char *text, struct field *f, size_t n)
 {
 	for (const char *p = text; *p;) {
 		for (size_t i = 0; i < n; i++) {
+			if (*p != f[i].name[0])
+				continue;
 			size_t len = strlen(f[i].name);
-			if (*p != f[i].name[0] || strncmp(p, f[i].name, len) != 0 ||
-			    p[len] != ':')
+			if (strncmp(p, f[i].name, len) != 0 || p[len] != ':')
 				continue;
 			f[i].value = strtoull(p + len + 1, NULL, f[i].base);
 			f[i].found = true;

@@ -100,6 +100,10 @@ void child_own_keyring(const struct launch *l);
 /* The job's rules, which are about paths in the new tree; in either. */
 void child_make_rules(struct launch *l);
 
+/* Until a word is set; false when the process that sets it died, with a record of why or
+ * without. */
+bool child_await(const uint32_t *word, pid_t who);
+
 /* Sends a WIRE_FAIL record; and ends the process. */
 void child_tell(const struct launch *l, enum brig_code code, int errnum,
 		const char *phase, const char *what);

@@ -11,7 +11,6 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/raw.h"
@@ -75,16 +74,9 @@ void netns_make(struct launch *l)
 
 void netns_join(struct launch *l, pid_t maker)
 {
-	int st;
-
-	while (!word_is_set(&l->netns_done)) {
-		word_await(&l->netns_done);
-		/* now and then: it may have died without a word */
-		if (!word_is_set(&l->netns_done) && waitpid(maker, &st, WNOHANG) != 0 &&
-		    !word_is_set(&l->netns_done))
-			child_fail(l, BRIG_E_NAMESPACE_DENIED, ECHILD, "net",
-				   "the process that makes the network namespace died");
-	}
+	if (!child_await(&l->netns_done, maker))
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, ECHILD, "net",
+			   "the process that makes the network namespace died");
 	if (l->netns < 0)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, -l->netns, "net",
 			   l->allow && l->allow->failed ? l->allow->failed :

@@ -172,21 +172,9 @@ bool git_identity_parse(const char *text, size_t len, struct git_identity *id)
 		return false;
 	if (len >= 3 && memcmp(text, bom, 3) == 0)
 		t.p += 3;
-	while (t.p < t.end) {
-		char c = *t.p;
-		if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
-			t.p++;
-		} else if (c == '#' || c == ';') {
-			gitconf_skip_line(&t);
-		} else if (c == '[') {
-			t.p++;
-			/* a setting may follow on the same line */
-			if (!read_section(&t, &s))
-				return false;
-		} else if (!read_setting(&t, &s, &got)) {
+	for (enum gitconf_what next; (next = gitconf_next(&t)) != GITCONF_END;)
+		if (next == GITCONF_SECTION ? !read_section(&t, &s) : !read_setting(&t, &s, &got))
 			return false;
-		}
-	}
 	*id = got;
 	return true;
 }

@@ -1,6 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "workspace/gitconf.h"
 
+enum gitconf_what gitconf_next(struct gitconf_text *t)
+{
+	while (t->p < t->end) {
+		char c = *t->p;
+		if (c == '#' || c == ';') {
+			gitconf_skip_line(t);
+			continue;
+		}
+		if (c != ' ' && c != '\t' && c != '\n' && c != '\r' && c != '[')
+			return GITCONF_SETTING;
+		t->p++;
+		if (c == '[')
+			return GITCONF_SECTION;
+	}
+	return GITCONF_END;
+}
+
 bool gitconf_word(struct gitconf_text *t, char *out, size_t cap)
 {
 	size_t n = 0;

@@ -20,6 +20,11 @@ struct gitconf_section {
 	bool sub; /* [section "anything"] rather than [section] */
 };
 
+/* What comes next, behind blanks and comments: a section, whose '[' is taken, or a setting,
+ * which may follow a section on its line. */
+enum gitconf_what { GITCONF_END, GITCONF_SECTION, GITCONF_SETTING };
+enum gitconf_what gitconf_next(struct gitconf_text *t);
+
 /* Letters, digits and '-', as git allows in names; false when empty or longer
  * than cap - 1. */
 bool gitconf_word(struct gitconf_text *t, char *out, size_t cap);

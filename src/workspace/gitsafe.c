@@ -154,21 +154,9 @@ bool gitsafe_config_text(const char *text, size_t len)
 
 	if (!bytes_plain(text, len))
 		return false;
-	while (t.p < t.end) {
-		char c = *t.p;
-		if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
-			t.p++;
-		} else if (c == '#' || c == ';') {
-			gitconf_skip_line(&t);
-		} else if (c == '[') {
-			t.p++;
-			/* a setting may follow on the same line */
-			if (!gitconf_section(&t, &s))
-				return false;
-		} else if (!read_setting(&t, &s)) {
+	for (enum gitconf_what next; (next = gitconf_next(&t)) != GITCONF_END;)
+		if (next == GITCONF_SECTION ? !gitconf_section(&t, &s) : !read_setting(&t, &s))
 			return false;
-		}
-	}
 	return true;
 }
 
@@ -198,51 +186,48 @@ static bool names_format(const char *text, size_t len)
 	return false;
 }
 
+/* What a configuration says of the format. */
+struct format {
+	size_t hash;
+	bool one, other; /* repositoryformatversion: 1, and what else */
+};
+
+static bool read_format(struct gitconf_text *t, const struct gitconf_section *s, struct format *f)
+{
+	char key[64];
+	const char *v;
+
+	if (!gitconf_word(t, key, sizeof key))
+		return false;
+	long n = plain_value(t, &v);
+	if (n < 0 || s->sub)
+		return n >= 0;
+	if (!strcasecmp(s->name, "core") && !strcasecmp(key, "repositoryformatversion")) {
+		if (n == 1 && *v == '1')
+			f->one = true;
+		else
+			f->other = true;
+	}
+	if (strcasecmp(s->name, "extensions") != 0 || strcasecmp(key, format_key) != 0)
+		return true;
+	bool long_one = n == 6 && !memcmp(v, "sha256", 6);
+	f->hash = long_one ? GITINDEX_SHA256 : GITINDEX_SHA1;
+	return long_one || (n == 4 && !memcmp(v, "sha1", 4));
+}
+
 size_t gitsafe_hash_text(const char *text, size_t len)
 {
 	struct gitconf_text t = { text, text + len };
 	struct gitconf_section s = { .name = "" };
-	size_t hash = GITINDEX_SHA1;
-	bool one = false, other = false; /* repositoryformatversion */
+	struct format f = { .hash = GITINDEX_SHA1 };
 
 	if (!names_format(text, len))
-		return hash;
-	while (t.p < t.end) {
-		char c = *t.p, key[64];
-		const char *v;
-		if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
-			t.p++;
-		} else if (c == '#' || c == ';') {
-			gitconf_skip_line(&t);
-		} else if (c == '[') {
-			t.p++;
-			if (!gitconf_section(&t, &s))
-				return 0;
-		} else if (!gitconf_word(&t, key, sizeof key)) {
+		return f.hash;
+	for (enum gitconf_what next; (next = gitconf_next(&t)) != GITCONF_END;)
+		if (next == GITCONF_SECTION ? !gitconf_section(&t, &s) : !read_format(&t, &s, &f))
 			return 0;
-		} else {
-			long n = plain_value(&t, &v);
-			if (n < 0)
-				return 0;
-			if (!s.sub && !strcasecmp(s.name, "core") &&
-			    !strcasecmp(key, "repositoryformatversion")) {
-				bool is_one = n == 1 && *v == '1';
-				one = one || is_one;
-				other = other || !is_one;
-			}
-			if (strcasecmp(s.name, "extensions") != 0 || s.sub ||
-			    strcasecmp(key, format_key) != 0)
-				continue;
-			if (n == 6 && !memcmp(v, "sha256", 6))
-				hash = GITINDEX_SHA256;
-			else if (n == 4 && !memcmp(v, "sha1", 4))
-				hash = GITINDEX_SHA1;
-			else
-				return 0;
-		}
-	}
 	/* extensions count in version 1; git goes by SHA-1 where there is none */
-	return hash == GITINDEX_SHA1 || (one && !other) ? hash : 0;
+	return f.hash == GITINDEX_SHA1 || (f.one && !f.other) ? f.hash : 0;
 }
 
 size_t gitsafe_hash(int fd, char *buf, size_t size)
