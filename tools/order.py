@@ -127,8 +127,8 @@ def main(build, user):
         def run(*options, roots=mine):
             for where, how in ((theirs, become), (roots, [])):
                 yield functools.partial(
-                    subprocess.run, [*how, program, "run", *options, "--", "/bin/true"],
-                    cwd=where, stdout=subprocess.DEVNULL, check=True,
+                    subprocess.run, [*how, program, "run", "--workspace", where, *options,
+                                     "--", "/bin/true"], cwd="/", stdout=subprocess.DEVNULL, check=True,
                     env={"PATH": "/usr/bin:/bin", "HOME": out})
 
         order = traced(program, [*run(), *run("--json"),
