@@ -102,14 +102,48 @@ static const unsigned char ns_request[EV_NS_COUNT] = {
 	[LAYER_CGROUP] = PIDFD_GET_CGROUP,
 };
 
-/* The inode numbers of a process's namespaces; 0 where one cannot be had. */
-static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd)
+/* The kernel waits for grace periods of the whole machine when it takes a mount tree apart,
+ * in the last process of the namespace; and what it does about the others, in a worker,
+ * would be on the processor of whoever waits for us (70 µs for a network, 20 for ipc). */
+static bool ends_slowly(int layer)
+{
+	return layer == LAYER_MOUNT || layer == LAYER_NET || layer == LAYER_IPC;
+}
+
+static int open_namespace(pid_t pid, int pidfd, int which)
+{
+	char path[40];
+	int fd = sys_pidfd_open_namespace(pidfd, ns_request[which]);
+
+	if (fd >= 0)
+		return fd;
+	snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid, evidence_ns_names[which]);
+	return openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+}
+
+static uint64_t inode_of(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
+}
+
+/* The inode numbers of a process's namespaces; 0 where one cannot be had.  Those that end
+ * slowly stay open in held, if there is one. */
+static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd,
+			    struct collect *held)
 {
 	char path[32];
 	cleanup_close int proc = -1;
 
 	for (int i = 0; i < EV_NS_COUNT; i++) {
-		out[i] = sys_pidfd_namespace(pidfd, ns_request[i]);
+		if (held && ends_slowly(i)) {
+			int ns = open_namespace(pid, pidfd, i);
+			out[i] = inode_of(ns);
+			collect_hold(held, ns);
+		} else {
+			out[i] = sys_pidfd_namespace(pidfd, ns_request[i]);
+		}
 		if (out[i])
 			continue;
 		if (proc < 0) {
@@ -121,23 +155,11 @@ static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd)
 	}
 }
 
-static int open_namespace(pid_t pid, int pidfd, enum layer which)
-{
-	char path[40];
-	int fd = sys_pidfd_open_namespace(pidfd, ns_request[which]);
-
-	if (fd >= 0)
-		return fd;
-	snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid, evidence_ns_names[which]);
-	return openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-}
-
 void evidence_hold(struct collect *c, pid_t pid, int pidfd)
 {
-	static const enum layer slow[] = { LAYER_MOUNT, LAYER_NET, LAYER_IPC };
-
-	for (size_t i = 0; i < sizeof slow / sizeof slow[0]; i++)
-		collect_hold(c, open_namespace(pid, pidfd, slow[i]));
+	for (int i = 0; i < EV_NS_COUNT; i++)
+		if (ends_slowly(i))
+			collect_hold(c, open_namespace(pid, pidfd, i));
 }
 
 /* Exactly one line, of one id. */
@@ -166,7 +188,7 @@ static bool id_maps(int proc, bool nested)
 void evidence_read_own(struct evidence *ev)
 {
 	cleanup_close int self = sys_pidfd_open(getpid());
-	read_namespaces(ev->ns_host, getpid(), self);
+	read_namespaces(ev->ns_host, getpid(), self, NULL);
 	/* no filter around us: nothing to count */
 	struct field own = { .name = "Seccomp_filters", .base = 10, .found = true };
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0) {
@@ -201,14 +223,14 @@ static int status_of(struct evidence *ev, int proc, pid_t pid, struct brig_error
 }
 
 static int read_confined(struct evidence *ev, int proc, pid_t pid, int pidfd,
-			 struct brig_error *err)
+			 struct collect *held, struct brig_error *err)
 {
 	struct rlimit lim;
 	int r = status_of(ev, proc, pid, err);
 
 	if (r < 0)
 		return r;
-	read_namespaces(ev->ns, pid, pidfd);
+	read_namespaces(ev->ns, pid, pidfd, held);
 	/* written once, and for good */
 	ev->uid_ok = id_maps(proc, ev->nested);
 	if (prlimit(pid, RLIMIT_NPROC, NULL, &lim) == 0)
@@ -224,11 +246,12 @@ static void read_rest(struct evidence *ev, int proc)
 		      (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino);
 }
 
-int evidence_confined(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err)
+int evidence_confined(struct evidence *ev, pid_t pid, int pidfd, struct collect *held,
+		      struct brig_error *err)
 {
 	cleanup_close int proc = open_proc(pid, err);
 
-	return proc < 0 ? proc : read_confined(ev, proc, pid, pidfd, err);
+	return proc < 0 ? proc : read_confined(ev, proc, pid, pidfd, held, err);
 }
 
 int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err)
@@ -244,7 +267,7 @@ int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err)
 int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err)
 {
 	cleanup_close int proc = open_proc(pid, err);
-	int r = proc < 0 ? proc : read_confined(ev, proc, pid, pidfd, err);
+	int r = proc < 0 ? proc : read_confined(ev, proc, pid, pidfd, NULL, err);
 
 	if (r == 0)
 		read_rest(ev, proc);

@@ -50,19 +50,18 @@ void evidence_read_own(struct evidence *ev);
 int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err);
 
 /* The same in two halves.  What a process that has given up its capabilities and is
- * filtered cannot change any more: any time from then on.  And the rest. */
-int evidence_confined(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err);
+ * filtered cannot change any more: any time from then on.  And the rest.  held, if there is
+ * one, gets hold of the namespaces that evidence_hold() is about. */
+int evidence_confined(struct evidence *ev, pid_t pid, int pidfd, struct collect *held,
+		      struct brig_error *err);
 int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err);
 
 /* The same of a process in no namespaces but ours: its privileges and filters, in one
  * read.  Namespaces and limits stay unknown, which is no evidence of them. */
 int evidence_read_status(struct evidence *ev, pid_t pid, struct brig_error *err);
 
-/* Takes hold of pid's mount, network and ipc namespaces: for collect_later(), so that
- * nobody waits for their end.  The kernel waits for grace periods of the whole machine when
- * it takes a mount tree apart, in the last process of the namespace; and what it does about
- * the others, in a worker, would be on the processor of whoever waits for us (70 µs for a
- * network, 20 for ipc). */
+/* Takes hold of pid's namespaces that end slowly (mount, network, ipc): for collect_later(),
+ * so that nobody waits for that. */
 void evidence_hold(struct collect *c, pid_t pid, int pidfd);
 
 /* Whether every tree of the plan is mounted with the flags it asks for, seen

@@ -16,33 +16,31 @@
 #include "base/raw.h"
 #include "engine/launch.h"
 
+/* To talk about the namespace it is made in.  Of the cheapest family. */
+static long make_socket(void)
+{
+	return SYS3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+}
+
+static long loopback_up(long sock)
+{
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+
+	return SYS3(SYS_ioctl, sock, SIOCSIFFLAGS, &ifr);
+}
+
 int netns_loopback_up(void)
 {
-	struct ifreq ifr = { .ifr_name = "lo" };
-	long fd = SYS3(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	long sock = make_socket();
 
-	if (fd < 0)
-		return (int)fd;
-	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
-	long r = SYS3(SYS_ioctl, fd, SIOCSIFFLAGS, &ifr);
-	SYS1(SYS_close, fd);
+	if (sock < 0)
+		return (int)sock;
+	long r = loopback_up(sock);
+	SYS1(SYS_close, sock);
 	return (int)r;
 }
 
-/* The namespace we are in, as a descriptor, from a socket of it, which is cheaper than a
- * look-up in /proc. */
-static long own_namespace(void)
-{
-	long sock = SYS3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	if (sock < 0)
-		return sock;
-	long ns = SYS3(SYS_ioctl, sock, SIOCGSKNS, 0);
-	SYS1(SYS_close, sock);
-	return ns;
-}
-
-/* Made, as a descriptor, or -errno. */
+/* A socket of a new namespace, or -errno. */
 static long make_namespace(const struct launch *l)
 {
 	long r = SYS1(SYS_unshare, CLONE_NEWNET);
@@ -53,23 +51,25 @@ static long make_namespace(const struct launch *l)
 		if (r == 0)
 			r = netns_allow(l->allow);
 	}
-	if (r < 0)
-		return r;
-	/* in the builder's table too: it joins through this descriptor */
-	return own_namespace();
+	return r < 0 ? r : make_socket();
 }
 
 void netns_make(struct launch *l)
 {
-	l->netns = (int)make_namespace(l);
+	long r = 0, sock = make_namespace(l);
+
+	/* In the builder's table too: it joins through this descriptor.  Cheaper than a
+	 * look-up in /proc. */
+	l->netns = (int)(sock < 0 ? sock : SYS3(SYS_ioctl, sock, SIOCGSKNS, 0));
 	word_set(&l->netns_done);
 	/* the builder joins meanwhile; the job is not released before it is done */
-	if (l->netns >= 0 && l->spec->loopback && !l->allow) {
-		int r = netns_loopback_up();
-		if (r < 0)
-			child_fail(l, BRIG_E_NAMESPACE_DENIED, -r, "net",
-				   "the loopback interface");
-	}
+	if (l->netns >= 0 && l->spec->loopback && !l->allow)
+		r = loopback_up(sock);
+	if (r < 0)
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, (int)-r, "net",
+			   "the loopback interface");
+	if (sock >= 0)
+		SYS1(SYS_close, sock);
 }
 
 void netns_join(struct launch *l, pid_t maker)

@@ -218,6 +218,13 @@ static int send_plan(struct run *r, struct brig_error *err)
 	return 0;
 }
 
+void run_read_own(struct run *r)
+{
+	r->res->evidence.nested = r->l.spec->nested;
+	evidence_read_own(&r->res->evidence);
+	r->own_read = true;
+}
+
 static int make_plan(struct run *r, struct brig_error *err)
 {
 	/* It may take long, on a slow file system: signals end it, and us, meanwhile.
@@ -300,9 +307,9 @@ int run_start(struct run *r, struct brig_error *err)
 		e = run_limits(r, err);
 	if (e == 0)
 		e = send_plan(r, err);
-	/* The builder goes first now: there is time for this until the job has a word. */
-	r->res->evidence.nested = l->spec->nested;
-	if (e == 0)
-		evidence_read_own(&r->res->evidence);
+	/* The builder is still behind us, and root's job, unlike a user's, will wait for it:
+	 * this is done when the job has a word.  Otherwise there is time for it now. */
+	if (e == 0 && !l->spec->as_root)
+		run_read_own(r);
 	return e;
 }

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -105,6 +106,18 @@ static void refuse_evidence(struct run *r, const struct brig_error *err)
 	run_kill(r);
 }
 
+/* Waits on our feet for what comes in a moment: a processor that sleeps meanwhile takes 30 to
+ * 50 µs to wake in a virtual machine.  Whoever wants it has it. */
+static void linger(int fd)
+{
+	enum { A_MOMENT = 100000 };
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	const uint64_t until = now_ns() + A_MOMENT;
+
+	while (poll(&p, 1, 0) == 0 && now_ns() < until)
+		sched_yield();
+}
+
 /* The half of the evidence that the tree has no part in.  The process cannot change any
  * of what is read here: the capabilities and with them the ways to other namespaces,
  * groups and limits are gone, and the filter is there for good. */
@@ -128,7 +141,9 @@ static void read_confined(struct run *r)
 		fail(r, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
 		return;
 	}
-	if (evidence_confined(ev, r->job, r->job_pidfd, &err) < 0) {
+	if (!r->own_read)
+		run_read_own(r);
+	if (evidence_confined(ev, r->job, r->job_pidfd, &r->held, &err) < 0) {
 		refuse_evidence(r, &err);
 		return;
 	}
@@ -136,7 +151,6 @@ static void read_confined(struct run *r)
 	/* the caller's own limit counts only when it is at least as tight */
 	if (!r->l.nproc || ev->nproc > r->l.nproc)
 		ev->nproc = 0;
-	evidence_hold(&r->held, r->job, r->job_pidfd);
 }
 
 static void on_confined(struct run *r, pid_t job, int listener)
@@ -146,6 +160,9 @@ static void on_confined(struct run *r, pid_t job, int listener)
 	r->listener = listener;
 	if (r->res->error.code == BRIG_E_OK)
 		read_confined(r);
+	/* the tree is about to be ready, and then the job is */
+	if (r->res->error.code == BRIG_E_OK)
+		linger(r->l.ctl_supervisor);
 }
 
 /* One record; false when there was none, or there will be no more. */
@@ -274,7 +291,10 @@ static void collect_evidence(struct run *r)
 	if (e < 0) {
 		hear_why(r);
 		refuse_mounts(r, e, bad);
+		return;
 	}
+	if (!r->init_ready)
+		linger(r->l.status_read);
 }
 
 /* The heart of "fail closed": nothing is released on hope. */
@@ -409,6 +429,14 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 	p[P_ERR] = (struct pollfd){ r->err_read, POLLIN, 0 };
 	p[P_NET] = (struct pollfd){ r->egress ? egress_poll_fd(r->egress) : -1, POLLIN, 0 };
 	terminal_poll(&r->term, p + P_TERM);
+	/* nothing is left to do but to wait for init's end */
+	if (r->settled && r->l.shares && !r->forgotten) {
+		r->forgotten = true;
+		if (poll(p, P__N, 0) > 0)
+			return;
+		spawn_forget();
+		linger(r->init_pidfd);
+	}
 	if (poll(p, P__N, timeout) < 0)
 		for (int i = 0; i < P__N; i++)
 			p[i].revents = 0;

@@ -77,7 +77,7 @@ static void test_halves(void **state)
 	int pidfd = sys_pidfd_open(getpid());
 
 	(void)state;
-	assert_int_equal(evidence_confined(&ev, getpid(), pidfd, &err), 0);
+	assert_int_equal(evidence_confined(&ev, getpid(), pidfd, NULL, &err), 0);
 	assert_true(ev.root_ok);
 	assert_true(ev.ns[LAYER_NET] != 0);
 	assert_int_equal(evidence_rest(&ev, getpid(), &err), 0);
@@ -91,7 +91,7 @@ static void test_nobody(void **state)
 	struct brig_error err = { 0 };
 
 	(void)state;
-	assert_true(evidence_confined(&ev, 0x3ffffff, -1, &err) < 0);
+	assert_true(evidence_confined(&ev, 0x3ffffff, -1, NULL, &err) < 0);
 	assert_int_equal(err.code, BRIG_E_SETUP_FAILED);
 	assert_true(evidence_rest(&ev, 0x3ffffff, &err) < 0);
 }
