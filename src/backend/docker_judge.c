@@ -69,7 +69,7 @@ static int read_kernel(const struct docker_job *j, const struct docker_parked *p
 	cleanup_close int pidfd = sys_pidfd_open(p->job);
 	if (pidfd < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, errno, "evidence", "the job");
-	r = evidence_read(ev, p->job, pidfd, err);
+	r = evidence_read(ev, p->job, pidfd, NULL, err);
 	if (r < 0)
 		return r;
 	/* the caller's own per-user limit is not ours */

@@ -24,6 +24,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine/diagnose.h"
 #include "engine/exec.h"
 #include "engine/landlock.h"
 #include "engine/plan.h"
@@ -181,7 +182,8 @@ static int find_landlock(struct state *st, struct brig_error *err)
 	return 0;
 }
 
-/* In the command's process: the rules.  A descriptor or -errno. */
+/* The rules but for the private directory, which may not be there yet.  A descriptor or
+ * -errno. */
 static int make_ruleset(const struct state *st)
 {
 	const struct spec *s = st->spec;
@@ -200,8 +202,6 @@ static int make_ruleset(const struct state *st)
 		r = landlock_allow(ruleset, s->binds[i].fd,
 				   s->binds[i].writable ? LL_WRITE : LL_READ,
 				   s->binds[i].is_dir, st->abi);
-	if (r == 0)
-		r = landlock_allow(ruleset, st->scratch.fd, LL_WRITE, true, st->abi);
 	if (r == 0)
 		return ruleset;
 	close(ruleset);
@@ -331,6 +331,17 @@ static int plan_job(void *arg, struct tree_job *job, struct brig_error *err)
 	return 0;
 }
 
+static int offer(void *arg, struct brig_error *err)
+{
+	int r = make_ruleset(arg);
+
+	if (r < 0) {
+		err_set(err, BRIG_E_LANDLOCK_UNAVAILABLE, -r, "confine", "the ruleset");
+		diagnose_fix(err);
+	}
+	return r;
+}
+
 /* There is a keeper, which removes it if nobody else lives to: makes the private
  * directory. */
 static int begin(void *arg)
@@ -397,17 +408,18 @@ static int load_filters(const struct state *st, int *listener)
 }
 
 /* In the command's process: no allocation, no stdio. */
-static int confine(const void *arg, struct wire *ready, const char **what,
+static int confine(const void *arg, int offered, struct wire *ready, const char **what,
 		   enum brig_code *code)
 {
 	const struct state *st = arg;
+	cleanup_close int ruleset = offered;
 	*code = BRIG_E_LANDLOCK_UNAVAILABLE;
 	*what = "the ruleset";
-	cleanup_close int ruleset = make_ruleset(st);
-	if (ruleset < 0)
-		return ruleset;
+	int r = landlock_allow(ruleset, st->scratch.fd, LL_WRITE, true, st->abi);
+	if (r < 0)
+		return r;
 	*what = "restricting the command";
-	int r = landlock_apply(ruleset);
+	r = landlock_apply(ruleset);
 	if (r < 0)
 		return r;
 	*what = "holding connections to ports";
@@ -494,7 +506,8 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	st->filter_first = !s->seccomp && s->net != NET_ALLOW && !s->pty && root_proves(s);
 	struct tree_job job = {
 		.spec = s, .argv = s->argv, .sandbox = true, .wanted = watch_wanted(s),
-		.can = CAN, .plan = plan_job, .begin = begin, .confine = confine, .filter = filter,
+		.can = CAN, .plan = plan_job, .offer = offer, .begin = begin,
+		.confine = confine, .filter = filter,
 		.judge = judge, .leave = leave, .settle = settle, .arg = st,
 		/* the keeper must not see half of the proxies */
 		.plan_first = s->net == NET_ALLOW,

@@ -194,6 +194,15 @@ static int make_plan(struct tree *t, struct brig_error *err)
 	return r;
 }
 
+static int offer(struct tree *t, struct brig_error *err)
+{
+	int fd = t->job->offer ? t->job->offer(t->job->arg, err) : -1;
+
+	if (!t->job->offer || fd >= 0)
+		t->offered = fd;
+	return t->job->offer && fd < 0 ? fd : 0;
+}
+
 static int feed(struct tree *t, struct brig_error *err)
 {
 	return t->job->feed ? t->job->feed(t->job->arg, t->job, err) : 0;
@@ -205,6 +214,8 @@ static int make_before(struct tree *t, bool limits, struct brig_error *err)
 {
 	int r = t->planned ? 0 : make_plan(t, err);
 
+	if (r == 0)
+		r = offer(t, err);
 	if (r == 0)
 		r = feed(t, err);
 	return r == 0 && limits ? make_limits(t, cgroup_is_v1(), err) : r;
@@ -287,8 +298,13 @@ static int make_the_rest(struct tree *t, struct brig_error *err)
 	}
 	if (r == 0 && !t->planned)
 		r = make_plan(t, err);
+	if (r == 0)
+		r = offer(t, err);
+	/* in its table already, or not */
 	if (r == 0 && t->share)
 		r = hand_over(t, WIRE_GIVEN, NULL, 0, err);
+	else if (r == 0 && t->offered >= 0)
+		r = hand_over(t, WIRE_GIVEN, &t->offered, 1, err);
 	if (r == 0 && t->late_limits)
 		r = make_limits(t, true, err);
 	if (r == 0 && t->late_limits)
@@ -473,6 +489,7 @@ static bool reap_keeper(struct tree *t)
 
 	if (t->keeper <= 0)
 		return true;
+	watch_linger(end.fd, A_MOMENT_NS);
 	int r = await_end(&end);
 	/* said that it leaves, and was stopped before it did */
 	if (r == 0 && t->keeper_leaves &&
@@ -516,7 +533,7 @@ static bool finish(struct tree *t)
 	tree_close_ends(&t->ends);
 	int *fds[] = { &t->ctl, &t->note_read, &t->note_write, &t->out_read, &t->err_read,
 		       &t->say_read, &t->status_read, &t->death_write, &t->term.pty,
-		       &t->term.pty_slave, &t->ready_pidfd, &t->listener };
+		       &t->term.pty_slave, &t->ready_pidfd, &t->listener, &t->offered };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_close(fds[i]);
 	if (t->old_subreaper == 0)
@@ -546,7 +563,7 @@ void tree_run(struct tree_job *job, struct brig_result *res)
 		&t->ends.stdio[0], &t->ends.stdio[1], &t->ends.stdio[2], &t->ctl,
 		&t->note_read, &t->note_write, &t->out_read, &t->err_read, &t->say_read,
 		&t->status_read, &t->death_write, &t->term.pty, &t->term.pty_slave,
-		&t->keeper_pidfd, &t->ready_pidfd, &t->listener,
+		&t->keeper_pidfd, &t->ready_pidfd, &t->listener, &t->offered,
 	};
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		*none[i] = -1;

@@ -62,6 +62,9 @@ struct tree_job {
 	/* After it, beside the program that is executed, which reads by a descriptor of
 	 * `keep` what is found out here.  May be NULL.  -errno with err. */
 	int (*feed)(void *arg, struct tree_job *job, struct brig_error *err);
+	/* The same, before the release and before what it is for: a descriptor that
+	 * confine() gets.  May be NULL.  -errno with err. */
+	int (*offer)(void *arg, struct brig_error *err);
 	/* When there is a keeper, in it or in the command's process before that gives up
 	 * its privileges: makes what leave() removes.  Needs no plan.  No allocation.
 	 * May be NULL.  -errno. */
@@ -69,7 +72,7 @@ struct tree_job {
 	/* Last steps of the command's process before READY: by the plan, and the filter.
 	 * No allocation, no stdio.  They fill *ready, and *listener when the filter tells
 	 * of refused calls; 0, or -errno with *what and *code. */
-	int (*confine)(const void *arg, struct wire *ready, const char **what,
+	int (*confine)(const void *arg, int offered, struct wire *ready, const char **what,
 		       enum brig_code *code);
 	int (*filter)(const void *arg, struct wire *ready, int *listener,
 		      const char **what, enum brig_code *code);

@@ -96,51 +96,49 @@ static void forget_supervisor(const struct child *c)
 		close(c->death_write);
 }
 
-/* Waits until all is there that was made beside us.  Then a table of our own, of all
- * that is in the supervisor's.  A copy has its table, and what was to be made, from
- * birth. */
-static void take_given(const struct child *c)
+/* Waits until all is there that was made beside us: what was offered.  If memory is shared
+ * then a table of our own, of all that is in the supervisor's.  A copy has its table
+ * from birth, and if nothing is made beside it what was offered, too. */
+static int take_given(const struct child *c)
 {
 	struct wire_in in;
 
-	if (!c->t->borrowed || !c->t->share)
-		return;
+	if (!c->t->borrowed || (!c->t->share && !c->job->offer))
+		return c->t->offered;
 	await(c, WIRE_GIVEN, &in);
+	if (!c->t->share)
+		return wire_fd(&in);
 	if (sys_close_range(3, ~0u, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) < 0)
 		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "a table of descriptors");
 	/* it may have closed its own meanwhile, but not what we copied */
 	forget_supervisor(c);
+	return c->t->offered;
 }
 
 /*
  * What the caller left open in brig is not for the user whose id we take, not even for
  * the time until the execve: he may kill us, and kernels have let him take descriptors of
  * one that is dying.  Brig's own close on execve, which is how the two differ.
+ *
+ * A new descriptor gets the lowest number that is free.  So above this many that are free in
+ * a row there is nothing of ours: they would all have been in use once, and those that we
+ * close again are a few at a time.
  */
 static void close_callers(const struct child *c)
 {
-	_Alignas(8) char buf[2048];
-	long n = 0;
-	int dir = openat(AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	enum { IN_A_ROW = 64 };
+	unsigned fd = 3;
 
-	if (dir < 0)
-		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "/proc/self/fd");
-	do {
-		long at = 0;
-		n = syscall(SYS_getdents64, dir, buf, sizeof buf);
-		while (at < n) {
-			const struct sys_dirent *e = (const void *)(buf + at);
-			int fd = 0;
-			at += e->len;
-			for (const char *d = e->name; *d >= '0' && *d <= '9'; d++)
-				fd = 10 * fd + (*d - '0');
-			if (fd > 2 && fcntl(fd, F_GETFD) == 0)
-				close(fd);
-		}
-	} while (n > 0);
-	if (n < 0)
-		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "/proc/self/fd");
-	close(dir);
+	for (unsigned free = 0; free < IN_A_ROW; fd++) {
+		int flags = fcntl((int)fd, F_GETFD);
+		if (flags < 0 && errno != EBADF)
+			fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "a descriptor's flags");
+		free = flags < 0 ? free + 1 : 0;
+		if (flags == 0)
+			close((int)fd);
+	}
+	if (sys_close_range(fd, ~0u, 0) < 0)
+		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "the caller's descriptors");
 }
 
 static void take_stdio(const struct child *c)
@@ -301,6 +299,9 @@ static void wait_for_release(const struct child *c)
 	struct wire go;
 	ssize_t n;
 
+	/* a caller's profile need not allow it */
+	if (!c->job->spec->seccomp)
+		watch_linger(c->ends.ctl, A_MOMENT_NS);
 	do
 		n = read(c->ends.ctl, &go, sizeof go);
 	while (n < 0 && errno == EINTR);
@@ -378,7 +379,7 @@ int tree_child_main(void *arg)
 		 * is to be seen of us but Landlock and groups is final. */
 		say(c, &ready, WIRE_FILTERED, &listener);
 	}
-	take_given(c);
+	int offered = take_given(c);
 	take_stdio(c);
 	close_rest(c);
 	if (job->gate) {
@@ -386,7 +387,7 @@ int tree_child_main(void *arg)
 		place_for_gate(c);
 		execute(c); /* the gate will say READY */
 	}
-	int r = job->confine ? job->confine(job->arg, &ready, &what, &code) : 0;
+	int r = job->confine ? job->confine(job->arg, offered, &ready, &what, &code) : 0;
 	if (r < 0)
 		fail(c, code, -r, "confine", what);
 	/* a caller's profile may not let us receive what comes later */

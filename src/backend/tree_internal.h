@@ -66,6 +66,7 @@ struct tree {
 	bool group_first, group_failed;
 	uint32_t in_office, group_done;
 
+	int offered; /* what offer() made, or -1 */
 	struct tree_ends ends;
 	int ctl;
 	int born_ctl, born_death; /* ctl and death_write as they were made */

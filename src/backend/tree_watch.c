@@ -80,7 +80,7 @@ static int read_evidence(struct tree *t, pid_t pid)
 		fail(t, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
 		return -e;
 	}
-	int r = t->job->gate ? evidence_read(ev, pid, t->ready_pidfd, &err) :
+	int r = t->job->gate ? evidence_read(ev, pid, t->ready_pidfd, &t->held, &err) :
 			       evidence_read_status(ev, pid, &err);
 	if (r < 0) {
 		hear_why(t);
@@ -156,8 +156,6 @@ static void judge_and_release(struct tree *t)
 		tree_end(t);
 		return;
 	}
-	if (job->gate)
-		evidence_hold(&t->held, t->ready_pid, t->ready_pidfd);
 	/* before the command can look at its terminal, or change the caller's */
 	terminal_start(&t->term);
 	const struct wire go = { .type = WIRE_GO };
@@ -186,7 +184,8 @@ static void on_filtered(struct tree *t, pid_t from, int *listener)
 	if (t->read_pid > 0 || t->ready_pid > 0 || from <= 0 || t->ending || t->job->gate)
 		return;
 	t->listener = take_fd(listener);
-	read_evidence(t, from);
+	if (read_evidence(t, from) == 0)
+		watch_linger(t->ctl, A_MOMENT_NS); /* it will be READY in a moment */
 }
 
 static void on_ready(struct tree *t, const struct wire *w, pid_t from, int *listener)
@@ -231,10 +230,12 @@ static void on_status(struct tree *t)
 		 * takes a while to end: time to look at the workspace. */
 		t->settled = true;
 		tree_settle(t, t->res);
+		tree_account(t);
 		collect_later(&t->held);
 		/* on the way to a group that was not to be had its parent may have changed */
 		__atomic_store_n(&t->clean, t->cg.n_dirs == 0 && !t->cg.leaf[0],
 				 __ATOMIC_RELEASE);
+		watch_linger(t->note_read, WIRE_SOON_NS);
 	}
 }
 
@@ -305,7 +306,7 @@ static void on_unfiltered(struct tree *t)
 {
 	const struct tree_job *job = t->job;
 
-	fd_close(&t->listener);
+	collect_hold(&t->held, take_fd(&t->listener));
 	if (!t->released || job->gate)
 		return; /* a gate's init is not under it */
 	if (job->protect && protect_untouched(job->protect, job->spec->workspace.fd))
@@ -313,6 +314,7 @@ static void on_unfiltered(struct tree *t)
 	if (t->job->leave)
 		t->job->leave(t->job->arg);
 	tree_account(t);
+	collect_later(&t->held);
 }
 
 static void on_signal(struct tree *t)

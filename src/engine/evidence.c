@@ -155,13 +155,6 @@ static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd,
 	}
 }
 
-void evidence_hold(struct collect *c, pid_t pid, int pidfd)
-{
-	for (int i = 0; i < EV_NS_COUNT; i++)
-		if (ends_slowly(i))
-			collect_hold(c, open_namespace(pid, pidfd, i));
-}
-
 /* Exactly one line, of one id. */
 static bool one_id_map(int proc, const char *file, bool nested)
 {
@@ -264,10 +257,11 @@ int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err)
 	return 0;
 }
 
-int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err)
+int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct collect *held,
+		  struct brig_error *err)
 {
 	cleanup_close int proc = open_proc(pid, err);
-	int r = proc < 0 ? proc : read_confined(ev, proc, pid, pidfd, NULL, err);
+	int r = proc < 0 ? proc : read_confined(ev, proc, pid, pidfd, held, err);
 
 	if (r == 0)
 		read_rest(ev, proc);

@@ -46,12 +46,13 @@ extern const char *const evidence_ns_names[EV_NS_COUNT];
 void evidence_read_own(struct evidence *ev);
 
 /* Reads everything about pid (and its pidfd), which waits to be released.  0 or -errno with err
- * when something needed could not be read at all. */
-int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct brig_error *err);
+ * when something needed could not be read at all.  held, if there is one, gets hold of the
+ * namespaces that end slowly (mount, network, ipc), for collect_later(). */
+int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct collect *held,
+		  struct brig_error *err);
 
 /* The same in two halves.  What a process that has given up its capabilities and is
- * filtered cannot change any more: any time from then on.  And the rest.  held, if there is
- * one, gets hold of the namespaces that evidence_hold() is about. */
+ * filtered cannot change any more: any time from then on.  And the rest. */
 int evidence_confined(struct evidence *ev, pid_t pid, int pidfd, struct collect *held,
 		      struct brig_error *err);
 int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err);
@@ -59,10 +60,6 @@ int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err);
 /* The same of a process in no namespaces but ours: its privileges and filters, in one
  * read.  Namespaces and limits stay unknown, which is no evidence of them. */
 int evidence_read_status(struct evidence *ev, pid_t pid, struct brig_error *err);
-
-/* Takes hold of pid's namespaces that end slowly (mount, network, ipc): for collect_later(),
- * so that nobody waits for that. */
-void evidence_hold(struct collect *c, pid_t pid, int pidfd);
 
 /* Whether every tree of the plan is mounted with the flags it asks for, seen
  * through the root of pid.  0, or -errno with the path in bad (-EROFS: it is

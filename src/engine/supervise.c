@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -106,18 +105,6 @@ static void refuse_evidence(struct run *r, const struct brig_error *err)
 	run_kill(r);
 }
 
-/* Waits on our feet for what comes in a moment: a processor that sleeps meanwhile takes 30 to
- * 50 µs to wake in a virtual machine.  Whoever wants it has it. */
-static void linger(int fd)
-{
-	enum { A_MOMENT = 100000 };
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	const uint64_t until = now_ns() + A_MOMENT;
-
-	while (poll(&p, 1, 0) == 0 && now_ns() < until)
-		sched_yield();
-}
-
 /* The half of the evidence that the tree has no part in.  The process cannot change any
  * of what is read here: the capabilities and with them the ways to other namespaces,
  * groups and limits are gone, and the filter is there for good. */
@@ -162,7 +149,7 @@ static void on_confined(struct run *r, pid_t job, int listener)
 		read_confined(r);
 	/* the tree is about to be ready, and then the job is */
 	if (r->res->error.code == BRIG_E_OK)
-		linger(r->l.ctl_supervisor);
+		watch_linger(r->l.ctl_supervisor, A_MOMENT_NS);
 }
 
 /* One record; false when there was none, or there will be no more. */
@@ -294,7 +281,7 @@ static void collect_evidence(struct run *r)
 		return;
 	}
 	if (!r->init_ready)
-		linger(r->l.status_read);
+		watch_linger(r->l.status_read, A_MOMENT_NS);
 }
 
 /* The heart of "fail closed": nothing is released on hope. */
@@ -435,7 +422,7 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 		if (poll(p, P__N, 0) > 0)
 			return;
 		spawn_forget();
-		linger(r->init_pidfd);
+		watch_linger(r->init_pidfd, A_MOMENT_NS);
 	}
 	if (poll(p, P__N, timeout) < 0)
 		for (int i = 0; i < P__N; i++)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -20,6 +21,16 @@ uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void watch_linger(int fd, uint64_t ns)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	const uint64_t start = now_ns();
+
+	/* without a clock there is no waiting */
+	while (start && poll(&p, 1, 0) == 0 && now_ns() - start < ns)
+		sched_yield();
 }
 
 int deadline_left(uint64_t from, uint64_t limit_ms)

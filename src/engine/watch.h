@@ -24,6 +24,12 @@
 
 uint64_t now_ns(void);
 
+/* Until something can be read there, and at most for so long: for what is on its way.  A
+ * processor of a virtual machine that has gone to sleep takes 50 to 100 µs to wake; so we
+ * stay awake, and leave the processor to whoever wants it. */
+void watch_linger(int fd, uint64_t ns);
+#define A_MOMENT_NS 100000u
+
 /* Milliseconds until limit_ms after from (now_ns()), as poll() takes them: -1
  * without a limit, 0 when it has passed. */
 int deadline_left(uint64_t from, uint64_t limit_ms);

@@ -2,7 +2,6 @@
 #include "engine/wire.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -99,13 +98,7 @@ int wire_wait(int sock, enum wire_type type, struct wire_in *in)
 
 int wire_wait_soon(int sock, enum wire_type type, struct wire_in *in)
 {
-	const uint64_t start = now_ns();
-	char byte;
-
-	/* whatever else this is, wire_wait() is told; without a clock there is no waiting */
-	while (start && recv(sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN &&
-	       now_ns() - start < WIRE_SOON_NS)
-		sched_yield();
+	watch_linger(sock, WIRE_SOON_NS);
 	return wire_wait(sock, type, in);
 }
 

@@ -70,9 +70,7 @@ int wire_recv(int sock, struct wire_in *in);
  * all of its descriptors (-EMFILE: there was no room for them).  No allocation.  0, or
  * -errno. */
 int wire_wait(int sock, enum wire_type type, struct wire_in *in);
-/* The same when it is on its way.  A processor of a virtual machine that has gone to sleep
- * takes 50 to 100 µs to wake: for as long as that is worth it we stay awake, and leave the
- * processor to whoever wants it. */
+/* The same when it is on its way: see watch_linger(). */
 int wire_wait_soon(int sock, enum wire_type type, struct wire_in *in);
 /* The one descriptor that a record came with, or -1; all others are closed. */
 int wire_fd(struct wire_in *in);

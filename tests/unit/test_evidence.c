@@ -22,7 +22,7 @@ static struct evidence read_self(void)
 	int pidfd = sys_pidfd_open(getpid());
 
 	evidence_read_own(&ev);
-	assert_int_equal(evidence_read(&ev, getpid(), pidfd, &err), 0);
+	assert_int_equal(evidence_read(&ev, getpid(), pidfd, NULL, &err), 0);
 	close(pidfd);
 	return ev;
 }
