@@ -239,6 +239,40 @@ def test_the_id_owner_cannot_reach_roots_supervisor(who, case):
     assert p.returncode == 0, err
 
 
+@pytest.mark.parametrize("numbers", [(3,), (40, 90, 700), tuple(range(30, 110)) + (900,)],
+                         ids=["first", "gaps", "many"])
+def test_the_id_owner_gets_nothing_of_the_callers(who, numbers):
+    """Where there is no user namespace between, whoever has the id may get at descriptors of
+    the command's process: what the caller left open is closed before it takes the id."""
+    need("strace")
+    if not who.is_root:
+        pytest.skip("an ordinary user's supervisor is the user's own")
+    os.chown(who.ws, 12345, 12345)
+    secret = os.path.join(os.path.dirname(who.ws), "secret")
+    with open(secret, "w") as f:
+        f.write("x")
+    leave_open = "".join("exec %d<'%s'; " % (n, secret) for n in numbers) + 'exec "$@"'
+
+    def holders(pid):
+        return [n for n in os.listdir("/proc/%d/fd" % pid) if os.readlink("/proc/%d/fd/%s" % (pid, n)) == secret]
+
+    p = who.popen(["strace", "-qq", "-o", "/dev/null", "-e", "inject=sendto:delay_enter=1500000:when=1",
+                   "bash", "-c", leave_open, "bash", BRIG, "run", "--backend", "landlock", "--workspace", who.ws,
+                   "--", "/bin/true"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert wait_until(lambda: len(descendants(p.pid)) >= 3, 10), descendants(p.pid)
+        time.sleep(0.5)
+        brig, *rest = descendants(p.pid)
+        assert len(holders(brig)) == len(numbers), "they came along"
+        theirs = [pid for pid in rest if outside_uid(pid) == 12345]
+        assert len(theirs) == 1 and holders(theirs[0]) == []
+        _, err = p.communicate(timeout=20)
+    finally:
+        p.kill()
+        p.wait()
+    assert p.returncode == 0, err
+
+
 def test_root_that_may_not_trace(who):
     """As in many containers: then the memory is a copy, which can be looked at."""
     need("setpriv")
