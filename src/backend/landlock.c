@@ -447,6 +447,13 @@ static int filter(const void *arg, struct wire *ready, int *listener, const char
 	return 0;
 }
 
+static int highest(const void *arg)
+{
+	const struct state *st = arg;
+
+	return st->scratch.fd;
+}
+
 static unsigned judge(const void *arg, const struct evidence *ev,
 		      const struct wire *ready, pid_t pid, unsigned bits)
 {
@@ -507,7 +514,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	struct tree_job job = {
 		.spec = s, .argv = s->argv, .sandbox = true, .wanted = watch_wanted(s),
 		.can = CAN, .plan = plan_job, .offer = offer, .begin = begin,
-		.confine = confine, .filter = filter,
+		.confine = confine, .filter = filter, .highest = highest,
 		.judge = judge, .leave = leave, .settle = settle, .arg = st,
 		/* the keeper must not see half of the proxies */
 		.plan_first = s->net == NET_ALLOW,

@@ -314,7 +314,7 @@ static int make_the_rest(struct tree *t, struct brig_error *err)
 
 /* What ours is compared with: only a sandbox program makes namespaces, and where
  * nobody's filter is around us there are none to count. */
-static void read_own(struct tree *t)
+static int read_own(struct tree *t, struct brig_error *err)
 {
 	struct evidence *ev = &t->res->evidence;
 
@@ -323,6 +323,7 @@ static void read_own(struct tree *t)
 		evidence_read_own(ev);
 	else
 		ev->seccomp_filters_own = 0;
+	return evidence_closing(err);
 }
 
 /* A table of descriptors that is shared grows only after a grace period of the whole
@@ -416,7 +417,8 @@ static int start(struct tree *t, struct brig_error *err)
 		tree_close_ends(&t->ends);
 		fd_close(&t->note_write);
 	}
-	read_own(t);
+	if (read_own(t, err) < 0)
+		tree_end(t);
 	return 0;
 }
 

@@ -76,6 +76,9 @@ struct tree_job {
 		       enum brig_code *code);
 	int (*filter)(const void *arg, struct wire *ready, int *listener,
 		      const char **what, enum brig_code *code);
+	/* The highest of the descriptors that those use, besides what they are given here.
+	 * May be NULL. */
+	int (*highest)(const void *arg);
 	/* All that is to be done after it passes the filter, which takes the longest:
 	 * loaded first if there is something to wait for anyway. */
 	bool filter_first;

@@ -22,6 +22,7 @@
 #include "backend/tree_internal.h"
 #include "base/fd.h"
 #include "base/raw.h"
+#include "base/str.h"
 #include "base/sys.h"
 #include "engine/exec.h"
 
@@ -115,30 +116,46 @@ static int take_given(const struct child *c)
 	return c->t->offered;
 }
 
+static void at_least(int *top, const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (fds[i] > *top)
+			*top = fds[i];
+}
+
+/* Of the descriptors that this process uses from here on. */
+static int highest_needed(const struct child *c)
+{
+	const struct tree_ends *e = &c->ends;
+	const int own[] = { e->ctl, e->say, e->status, e->death, c->job->spec->workspace.fd,
+			    c->t->offered };
+	int top = c->job->highest ? c->job->highest(c->job->arg) : 2;
+
+	at_least(&top, own, ARRAY_LEN(own));
+	at_least(&top, e->stdio, ARRAY_LEN(e->stdio));
+	at_least(&top, c->job->keep, c->job->n_keep);
+	at_least(&top, c->t->cg.task_fds, (size_t)c->t->cg.n_task_fds);
+	return top;
+}
+
 /*
  * What the caller left open in brig is not for the user whose id we take, not even for
  * the time until the execve: he may kill us, and kernels have let him take descriptors of
  * one that is dying.  Brig's own close on execve, which is how the two differ.
- *
- * A new descriptor gets the lowest number that is free.  So above this many that are free in
- * a row there is nothing of ours: they would all have been in use once, and those that we
- * close again are a few at a time.
+ * Above the highest that we need nothing has to stay.
  */
 static void close_callers(const struct child *c)
 {
-	enum { IN_A_ROW = 64 };
-	unsigned fd = 3;
+	const int top = highest_needed(c);
 
-	for (unsigned free = 0; free < IN_A_ROW; fd++) {
-		int flags = fcntl((int)fd, F_GETFD);
-		if (flags < 0 && errno != EBADF)
-			fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "a descriptor's flags");
-		free = flags < 0 ? free + 1 : 0;
-		if (flags == 0)
-			close((int)fd);
-	}
-	if (sys_close_range(fd, ~0u, 0) < 0)
-		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "the caller's descriptors");
+	/* who lies about ours would have us close it */
+	if (fcntl(c->ends.ctl, F_GETFD) != FD_CLOEXEC)
+		fail(c, BRIG_E_SETUP_FAILED, EPROTO, "stdio", "a descriptor's flags");
+	for (int fd = 3; fd <= top; fd++)
+		if (fcntl(fd, F_GETFD) == 0 && close(fd) < 0)
+			fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "a descriptor");
+	if (sys_close_range((unsigned)top + 1, ~0u, 0) < 0)
+		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "close_range");
 }
 
 static void take_stdio(const struct child *c)

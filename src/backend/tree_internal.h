@@ -58,6 +58,7 @@ struct tree {
 	 * table when it is told that all is there, so that nothing of it is closed here
 	 * before it says READY.  Else it is born when there is a plan. */
 	bool share;
+	bool blind;       /* see watch_poll() */
 	bool planned;     /* settle() has something to go by */
 	bool late_limits; /* groups are made while it starts, and handed over */
 	/* Version 2: it is born in its group, which is made when the keeper is there, who

@@ -415,9 +415,10 @@ static void wait_events(struct tree *t, struct pollfd *p, int timeout)
 	if (!t->released) /* nothing of the caller's is read before it runs */
 		for (int i = P_TERM; i < P__N; i++)
 			p[i].fd = -1;
-	if (poll(p, P__N, timeout) < 0)
-		for (int i = 0; i < P__N; i++)
-			p[i].revents = 0;
+	if (!watch_poll(p, P__N, timeout)) {
+		fail(t, BRIG_E_SETUP_FAILED, EPROTO, "setup", WATCH_BLIND);
+		t->blind = true;
+	}
 }
 
 static void dispatch(struct tree *t, const struct pollfd *p)
@@ -502,7 +503,7 @@ void tree_watch(struct tree *t)
 {
 	struct pollfd p[P__N];
 
-	while (!t->tree_gone && !t->keeper_gone) {
+	while (!t->tree_gone && !t->keeper_gone && !t->blind) {
 		int left = time_left(t);
 		if (left == 0)
 			on_deadline(t);

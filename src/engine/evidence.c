@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -191,6 +192,23 @@ void evidence_read_own(struct evidence *ev)
 			read_fields(text, &own, 1);
 	}
 	ev->seccomp_filters_own = own.found ? (int)own.value : INT_MAX; /* no evidence */
+}
+
+int evidence_closing(struct brig_error *err)
+{
+	/* nothing that would matter to anybody who is started just now, and inherits it */
+	cleanup_close int fd = eventfd(0, 0);
+
+	if (fd < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, errno, "evidence", "descriptors");
+	if (sys_close_range((unsigned)fd, (unsigned)fd, CLOSE_RANGE_CLOEXEC) < 0)
+		return err_set(err, BRIG_E_SETUP_FAILED, errno, "evidence", "close_range");
+	if (fcntl(fd, F_GETFD) == FD_CLOEXEC)
+		return 0;
+	err_set(err, BRIG_E_SETUP_FAILED, EPROTO, "evidence",
+		"close_range: a filter around brig answers it and does nothing");
+	err_fix(err, "run brig outside of that filter");
+	return -EPROTO;
 }
 
 static int open_proc(pid_t pid, struct brig_error *err)

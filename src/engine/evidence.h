@@ -42,6 +42,11 @@ struct evidence {
 /* Namespace file names, indexed as ns[]. */
 extern const char *const evidence_ns_names[EV_NS_COUNT];
 
+/* Whether close_range() does what it says, under whatever filter is around us and so around
+ * the command's process: what was left open here is kept from the command by nothing else.
+ * Any time before the release.  0 or -errno with err. */
+int evidence_closing(struct brig_error *err);
+
 /* The supervisor's own namespaces, to compare with; any time before. */
 void evidence_read_own(struct evidence *ev);
 

@@ -28,21 +28,26 @@ void place_find(struct place *p)
 }
 
 /* Only a hint, if it fails: then the kernel decides, as it would have. */
-static int pin(size_t cpu)
+static int pin(pid_t pid, size_t cpu)
 {
 	cpu_set_t one;
 
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
-	return sched_setaffinity(0, sizeof one, &one);
+	return sched_setaffinity(pid, sizeof one, &one);
 }
 
-void place_hold(const struct place *p)
+void place_call(const struct place *p, pid_t pid)
 {
 	int here = sched_getcpu();
 
 	if (p->two && here >= 0)
-		pin((size_t)here);
+		pin(pid, (size_t)here);
+}
+
+void place_hold(const struct place *p)
+{
+	place_call(p, 0);
 }
 
 int place_release(const struct place *p)
@@ -53,7 +58,7 @@ int place_release(const struct place *p)
 int place_move(const struct place *p, int cpu)
 {
 	if (!p->two || cpu < 0 || cpu >= CPU_SETSIZE || cpu == sched_getcpu() ||
-	    pin((size_t)cpu) < 0)
+	    pin(0, (size_t)cpu) < 0)
 		return 0;
 	return place_release(p);
 }

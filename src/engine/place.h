@@ -16,6 +16,7 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct place {
 	bool two;      /* else none of this does anything */
@@ -29,6 +30,11 @@ void place_hold(const struct place *p);
 /* In whom it concerned: every processor of before.  Touches nothing but the kernel.
  * 0, -errno. */
 int place_release(const struct place *p);
+
+/* Whom we are about to wake wakes up here, and runs as soon as we sleep, which is at once: it
+ * takes longer to wake another processor.  Whoever it is lets itself go with
+ * place_release(). */
+void place_call(const struct place *p, pid_t pid);
 
 /* Away from a processor where somebody else has work to do.  As below. */
 int place_leave(const struct place *p, int cpu);

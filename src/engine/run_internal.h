@@ -39,6 +39,7 @@ struct run {
 	uint32_t refused[DENY_MAX_CALL];
 	bool untouched;  /* nothing is at any protected path, nor will be */
 	bool own_read;   /* run_read_own() was here */
+	bool blind;      /* see watch_poll() */
 	bool settled;    /* run_settle() was here */
 	bool forgotten;  /* spawn_forget() was, or there was no time for it */
 	bool ending;     /* init was asked to end everything */
@@ -49,8 +50,8 @@ struct run {
 /* start.c, in this order.  run_custodian() and run_limits() come first where a group
  * must be there before the clone, else run_start() calls them.  0 or -errno with err. */
 int run_channels(struct run *r, struct brig_error *err);
-/* The half of the evidence that is about ourselves. */
-void run_read_own(struct run *r);
+/* The half of the evidence that is about ourselves.  0 or -errno with err. */
+int run_read_own(struct run *r, struct brig_error *err);
 int run_custodian(struct run *r, struct brig_error *err);
 int run_limits(struct run *r, struct brig_error *err);
 int run_start(struct run *r, struct brig_error *err);

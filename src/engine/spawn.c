@@ -98,6 +98,8 @@ void spawn_forget(void)
 
 	if (at == MAP_FAILED)
 		return;
+	/* one small page, where others would be made large */
+	madvise(at, 2 * span, MADV_NOHUGEPAGE);
 	*(volatile char *)(at + span) = 1;
 	munmap(at, 2 * span);
 }

@@ -218,11 +218,12 @@ static int send_plan(struct run *r, struct brig_error *err)
 	return 0;
 }
 
-void run_read_own(struct run *r)
+int run_read_own(struct run *r, struct brig_error *err)
 {
 	r->res->evidence.nested = r->l.spec->nested;
 	evidence_read_own(&r->res->evidence);
 	r->own_read = true;
+	return evidence_closing(err);
 }
 
 static int make_plan(struct run *r, struct brig_error *err)
@@ -309,7 +310,5 @@ int run_start(struct run *r, struct brig_error *err)
 		e = send_plan(r, err);
 	/* The builder is still behind us, and root's job, unlike a user's, will wait for it:
 	 * this is done when the job has a word.  Otherwise there is time for it now. */
-	if (e == 0 && !l->spec->as_root)
-		run_read_own(r);
-	return e;
+	return e == 0 && !l->spec->as_root ? run_read_own(r, err) : e;
 }

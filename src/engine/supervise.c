@@ -128,9 +128,8 @@ static void read_confined(struct run *r)
 		fail(r, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
 		return;
 	}
-	if (!r->own_read)
-		run_read_own(r);
-	if (evidence_confined(ev, r->job, r->job_pidfd, &r->held, &err) < 0) {
+	if ((!r->own_read && run_read_own(r, &err) < 0) ||
+	    evidence_confined(ev, r->job, r->job_pidfd, &r->held, &err) < 0) {
 		refuse_evidence(r, &err);
 		return;
 	}
@@ -280,6 +279,8 @@ static void collect_evidence(struct run *r)
 		refuse_mounts(r, e, bad);
 		return;
 	}
+	/* while we wait for init, if we do */
+	root_reap_holder(&r->l.root, false);
 	if (!r->init_ready)
 		watch_linger(r->l.status_read, A_MOMENT_NS);
 }
@@ -317,6 +318,9 @@ static void judge_and_release(struct run *r)
 	/* before the command can look at its terminal, or change the caller's */
 	terminal_start(&r->term);
 	const struct wire go = { .type = WIRE_GO };
+	/* a caller's profile may not let it go again */
+	if (!s->seccomp)
+		place_call(&r->l.place, r->job);
 	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
 		int e = errno;
 		hear_why(r);
@@ -327,7 +331,6 @@ static void judge_and_release(struct run *r)
 	r->res->ran = true;
 	r->t_release = now_ns();
 	r->res->setup_us = (r->t_release - r->t_start) / 1000;
-	root_reap_holder(&r->l.root, false);
 }
 
 /*
@@ -424,9 +427,10 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 		spawn_forget();
 		watch_linger(r->init_pidfd, A_MOMENT_NS);
 	}
-	if (poll(p, P__N, timeout) < 0)
-		for (int i = 0; i < P__N; i++)
-			p[i].revents = 0;
+	if (!watch_poll(p, P__N, timeout)) {
+		fail(r, BRIG_E_SETUP_FAILED, EPROTO, "setup", WATCH_BLIND);
+		r->blind = true;
+	}
 }
 
 static void dispatch(struct run *r, const struct pollfd *p)
@@ -487,7 +491,7 @@ void supervise(struct run *r)
 {
 	struct pollfd p[P__N];
 
-	while (!r->init_gone) {
+	while (!r->init_gone && !r->blind) {
 		int left = time_left(r);
 		if (left == 0)
 			on_deadline(r);

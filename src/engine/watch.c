@@ -33,6 +33,18 @@ void watch_linger(int fd, uint64_t ns)
 		sched_yield();
 }
 
+bool watch_poll(struct pollfd *p, size_t n, int timeout)
+{
+	const uint64_t start = now_ns();
+	int r = poll(p, n, timeout);
+
+	for (size_t i = 0; r < 0 && i < n; i++)
+		p[i].revents = 0;
+	/* a clock may be a little coarser than a timer */
+	return r != 0 || (timeout >= 0 &&
+			  (now_ns() - start) / 1000000 + 2 >= (uint64_t)timeout);
+}
+
 int deadline_left(uint64_t from, uint64_t limit_ms)
 {
 	if (!limit_ms)

@@ -7,6 +7,7 @@
 #ifndef ENGINE_WATCH_H
 #define ENGINE_WATCH_H
 
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,6 +30,11 @@ uint64_t now_ns(void);
  * stay awake, and leave the processor to whoever wants it. */
 void watch_linger(int fd, uint64_t ns);
 #define A_MOMENT_NS 100000u
+
+/* poll() that clears revents when it fails.  False when it claims that the time is over, and
+ * it is not: a filter around us answers, and nothing will ever be seen. */
+#define WATCH_BLIND "poll: a filter around brig answers it and does nothing"
+bool watch_poll(struct pollfd *p, size_t n, int timeout);
 
 /* Milliseconds until limit_ms after from (now_ns()), as poll() takes them: -1
  * without a limit, 0 when it has passed. */

@@ -9,6 +9,7 @@ root's own workspace is refused then is tested too.
 import os
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -284,6 +285,29 @@ def test_a_lie_is_not_evidence(who, deny, call):
         assert FULL_BASE <= set(out.json["enforced"]), out
     else:
         assert out.code == 125 or not out.json["ran"], out
+
+
+@pytest.mark.parametrize("backend, call", [(b, c) for b in ("native", "landlock", "bwrap")
+                                           for c in ("close_range", "fcntl", "poll", "ppoll")
+                                           if (b, c) != ("landlock", "ppoll")])  # nobody there makes it
+def test_a_lie_that_nothing_else_shows(who, deny, backend, call):
+    """What the caller left open reaches the command, or nobody hears of the supervisor's death: the
+    call is tried where its effect can be seen."""
+    if backend == "bwrap":
+        support.need("bwrap")
+    if who.is_root and backend != "native":
+        os.chown(who.ws, 12345, 12345)
+    fd = os.open("/etc/passwd", os.O_RDONLY)
+    start = time.monotonic()
+    try:
+        p = who.popen([str(deny), call + "=0", "--", support.BRIG, "run", "--backend", backend, "--workspace", who.ws,
+                       "--", "/bin/echo", "ran"], pass_fds=(fd,), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                      stderr=subprocess.PIPE)
+        text, err = p.communicate(timeout=40)
+    finally:
+        os.close(fd)
+    assert p.returncode == 125 and text == b"" and err.startswith(b"brig: "), (p.returncode, text, err)
+    assert time.monotonic() - start < 10
 
 
 @pytest.mark.parametrize("one_call", [True, False])

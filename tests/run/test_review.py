@@ -273,6 +273,28 @@ def test_the_id_owner_gets_nothing_of_the_callers(who, numbers):
     assert p.returncode == 0, err
 
 
+@pytest.mark.parametrize("backend", ["native", "landlock", "bwrap"])
+def test_many_protected_paths_in_a_protected_directory(who, backend):
+    """Brig closes what it opened for the many again, below others that it needs."""
+    if backend == "bwrap":
+        need("bwrap")
+    names = ["d/f%d" % i for i in range(150)] + ["zz/g%d" % i for i in range(3)]
+    for name in names:
+        os.makedirs(os.path.join(who.ws, os.path.dirname(name)), exist_ok=True)
+        with open(os.path.join(who.ws, name), "w"):
+            pass
+    if who.is_root:
+        for top, _, files in os.walk(who.ws):
+            for f in ["", *files]:
+                os.chown(os.path.join(top, f), 12345, 12345)
+    options = [w for name in [*names, "d"] for w in ("--protect", name)]
+    r = who.sh("echo x >other && echo fine; echo x >zz/g1; echo x >d/f1; echo x >d/new; exit 0",
+               opts=[*options, "--backend", backend])
+    assert r.code == 0 and "fine" in r.json["stdout"], r
+    with open(os.path.join(who.ws, "zz/g1")) as f:
+        assert f.read() == ""
+
+
 def test_root_that_may_not_trace(who):
     """As in many containers: then the memory is a copy, which can be looked at."""
     need("setpriv")
