@@ -253,7 +253,7 @@ void job_main(struct launch *l, bool early)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "release", "the release");
 	if (n != sizeof go || go.type != WIRE_GO)
 		exec_leave(125);
-	int placed = l->spec->seccomp ? 0 : place_release(&l->place);
+	int placed = l->called ? place_release(&l->place) : 0;
 	if (placed < 0) /* the command would inherit it */
 		child_fail(l, BRIG_E_SETUP_FAILED, -placed, "release", "the processors");
 	execute(l);

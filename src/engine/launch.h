@@ -43,6 +43,7 @@ struct launch {
 	const struct seccomp_prog *filter;
 	int landlock_abi;       /* 0: none to apply */
 	struct place place;     /* where the builder is born */
+	bool called;            /* the release calls the job to where the supervisor is */
 	int builder_cpu;        /* and still was when it started the job */
 	mode_t umask;           /* the caller's, for the command */
 	uint64_t nproc;         /* RLIMIT_NPROC to set, 0 none */

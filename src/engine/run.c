@@ -74,6 +74,9 @@ static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 	if (bad < 0)
 		return bad;
 	l->spec = s;
+	/* A caller's profile may not let it go again; and when the supervisor has waited for
+	 * init, as root's does, nothing is gained. */
+	l->called = !s->seccomp && !s->as_root;
 	l->script_argv = exec_script_argv(s->argv);
 	if (!l->script_argv || spawn_rooms_make(&l->rooms, ROOMS) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the launch");
