@@ -417,7 +417,7 @@ static int start(struct tree *t, struct brig_error *err)
 		tree_close_ends(&t->ends);
 		fd_close(&t->note_write);
 	}
-	if (read_own(t, err) < 0)
+	if (!t->ending && read_own(t, err) < 0)
 		tree_end(t);
 	return 0;
 }

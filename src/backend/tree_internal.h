@@ -59,6 +59,7 @@ struct tree {
 	 * before it says READY.  Else it is born when there is a plan. */
 	bool share;
 	bool blind;       /* see watch_poll() */
+	unsigned odd_polls;
 	bool planned;     /* settle() has something to go by */
 	bool late_limits; /* groups are made while it starts, and handed over */
 	/* Version 2: it is born in its group, which is made when the keeper is there, who

@@ -201,6 +201,10 @@ int evidence_closing(struct brig_error *err)
 
 	if (fd < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, errno, "evidence", "descriptors");
+	if (fd < 3) { /* those are taken: a filter's word, and not ours to close */
+		take_fd(&fd);
+		return err_set(err, BRIG_E_SETUP_FAILED, EPROTO, "evidence", "eventfd");
+	}
 	if (sys_close_range((unsigned)fd, (unsigned)fd, CLOSE_RANGE_CLOEXEC) < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, errno, "evidence", "close_range");
 	if (fcntl(fd, F_GETFD) == FD_CLOEXEC)

@@ -40,6 +40,7 @@ struct run {
 	bool untouched;  /* nothing is at any protected path, nor will be */
 	bool own_read;   /* run_read_own() was here */
 	bool blind;      /* see watch_poll() */
+	unsigned odd_polls;
 	bool settled;    /* run_settle() was here */
 	bool forgotten;  /* spawn_forget() was, or there was no time for it */
 	bool ending;     /* init was asked to end everything */

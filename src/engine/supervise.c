@@ -318,7 +318,8 @@ static void judge_and_release(struct run *r)
 	/* before the command can look at its terminal, or change the caller's */
 	terminal_start(&r->term);
 	const struct wire go = { .type = WIRE_GO };
-	if (r->l.called)
+	/* by its number: it should still be there */
+	if (r->l.called && sys_pidfd_send_signal(r->job_pidfd, 0, 0) == 0)
 		place_call(&r->l.place, r->job);
 	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
 		int e = errno;
@@ -426,7 +427,7 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 		spawn_forget();
 		watch_linger(r->init_pidfd, A_MOMENT_NS);
 	}
-	if (!watch_poll(p, P__N, timeout)) {
+	if (!watch_poll(p, P__N, timeout, &r->odd_polls)) {
 		fail(r, BRIG_E_SETUP_FAILED, EPROTO, "setup", WATCH_BLIND);
 		r->blind = true;
 	}

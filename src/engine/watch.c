@@ -33,16 +33,20 @@ void watch_linger(int fd, uint64_t ns)
 		sched_yield();
 }
 
-bool watch_poll(struct pollfd *p, size_t n, int timeout)
+bool watch_poll(struct pollfd *p, size_t n, int timeout, unsigned *odd)
 {
+	enum { IN_A_ROW = 100 };
 	const uint64_t start = now_ns();
-	int r = poll(p, n, timeout);
+	int r = poll(p, n, timeout), e = errno;
 
 	for (size_t i = 0; r < 0 && i < n; i++)
 		p[i].revents = 0;
 	/* a clock may be a little coarser than a timer */
-	return r != 0 || (timeout >= 0 &&
-			  (now_ns() - start) / 1000000 + 2 >= (uint64_t)timeout);
+	bool time_is_over = timeout >= 0 &&
+			    (now_ns() - start) / 1000000 + 2 >= (uint64_t)timeout;
+	bool fine = r > 0 || (r == 0 && time_is_over) || (r < 0 && e == EINTR);
+	*odd = fine ? 0 : *odd + 1;
+	return *odd < IN_A_ROW;
 }
 
 int deadline_left(uint64_t from, uint64_t limit_ms)

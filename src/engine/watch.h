@@ -31,10 +31,11 @@ uint64_t now_ns(void);
 void watch_linger(int fd, uint64_t ns);
 #define A_MOMENT_NS 100000u
 
-/* poll() that clears revents when it fails.  False when it claims that the time is over, and
- * it is not: a filter around us answers, and nothing will ever be seen. */
-#define WATCH_BLIND "poll: a filter around brig answers it and does nothing"
-bool watch_poll(struct pollfd *p, size_t n, int timeout);
+/* poll() that clears revents when it fails.  False when it has failed too often in a row, or
+ * claimed that the time is over, and it was not: a filter around us answers, and nothing will
+ * ever be seen.  *odd counts, from 0. */
+#define WATCH_BLIND "poll: a filter around brig answers it, and brig cannot wait"
+bool watch_poll(struct pollfd *p, size_t n, int timeout, unsigned *odd);
 
 /* Milliseconds until limit_ms after from (now_ns()), as poll() takes them: -1
  * without a limit, 0 when it has passed. */
