@@ -83,6 +83,7 @@ HARMLESS = {
     ("builder", "open_tree_attr"): "done in two calls",
     ("supervisor", "open_tree_attr"): "the same",
     ("supervisor", "sched_yield"): "only a matter of speed",
+    ("supervisor", "pidfd_send_signal"): "only whether the command's process is called to our processor",
     ("job", "sched_yield"): "the same",
     ("supervisor", "statfs"): "the hierarchy is found in mountinfo",
     ("supervisor", "statmount"): "the hierarchy is found in mountinfo",
