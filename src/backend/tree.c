@@ -196,11 +196,13 @@ static int make_plan(struct tree *t, struct brig_error *err)
 
 static int offer(struct tree *t, struct brig_error *err)
 {
-	int fd = t->job->offer ? t->job->offer(t->job->arg, err) : -1;
-
-	if (!t->job->offer || fd >= 0)
-		t->offered = fd;
-	return t->job->offer && fd < 0 ? fd : 0;
+	if (!t->job->offer)
+		return 0;
+	int fd = t->job->offer(t->job->arg, err);
+	if (fd < 0)
+		return fd;
+	t->offered = fd;
+	return 0;
 }
 
 static int feed(struct tree *t, struct brig_error *err)

@@ -62,8 +62,9 @@ struct tree_job {
 	/* After it, beside the program that is executed, which reads by a descriptor of
 	 * `keep` what is found out here.  May be NULL.  -errno with err. */
 	int (*feed)(void *arg, struct tree_job *job, struct brig_error *err);
-	/* The same, before the release and before what it is for: a descriptor that
-	 * confine() gets.  May be NULL.  -errno with err. */
+	/* In the supervisor, when there is a plan, beside the command's process: makes a
+	 * descriptor that confine() gets, which waits for it.  May be NULL.  -errno with
+	 * err: then nothing is released. */
 	int (*offer)(void *arg, struct brig_error *err);
 	/* When there is a keeper, in it or in the command's process before that gives up
 	 * its privileges: makes what leave() removes.  Needs no plan.  No allocation.

@@ -44,7 +44,8 @@ bool watch_poll(struct pollfd *p, size_t n, int timeout, unsigned *odd)
 	/* a clock may be a little coarser than a timer */
 	bool time_is_over = timeout >= 0 &&
 			    (now_ns() - start) / 1000000 + 2 >= (uint64_t)timeout;
-	bool fine = r > 0 || (r == 0 && time_is_over) || (r < 0 && e == EINTR);
+	bool passes = r < 0 && (e == EINTR || e == EAGAIN || e == ENOMEM);
+	bool fine = r > 0 || (r == 0 && time_is_over) || passes;
 	*odd = fine ? 0 : *odd + 1;
 	return *odd < IN_A_ROW;
 }

@@ -30,7 +30,8 @@ enum wire_type {
 	WIRE_FAIL,       /* child or job → supervisor: set-up failed, nothing ran */
 	WIRE_EXEC_FAIL,  /* job → supervisor: execve failed after release */
 	WIRE_GIVEN,      /* supervisor → job of a tree: all that was made meanwhile is
-			    there, in memory and in the table of descriptors */
+			    there, in memory and in the table of descriptors; where those
+			    are not shared, what was offered is attached */
 	WIRE_GROUPS,     /* the same: version 1 groups are made, their `tasks` files
 			    attached; enter them */
 	WIRE_FILTERED,   /* job of a tree → supervisor: without privileges and filtered,
