@@ -201,7 +201,14 @@ SOCKETS = {"socket", "socketpair", "setsockopt", "bind", "listen", "getsockname"
 def trap():
     """A server on the machine's loopback that nobody inside may reach."""
     with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
+        # below what the kernel gives out by itself: one of brig's own listeners inside, or the
+        # connection itself, could have the same number and be taken for it
+        for port in range(20000, 20200):
+            try:
+                s.bind(("127.0.0.1", port))
+                break
+            except OSError:
+                continue
         s.listen(64)
         s.setblocking(False)
         yield s.getsockname()[1]
