@@ -251,6 +251,8 @@ void cgroup_init(struct cgroup *cg)
 		cg->bits[i] = 0;
 	}
 	cg->n_task_fds = 0;
+	for (int i = 0; i < CG_USE__N; i++)
+		cg->usage_fds[i] = -1;
 	cg->n_dirs = 0;
 	cg->scope = false;
 	cg->leaf[0] = '\0';
@@ -375,15 +377,6 @@ bool cgroup_holds(const struct cgroup *cg, pid_t pid)
 	return true;
 }
 
-void cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *u)
-{
-	*u = (struct cgroup_usage){ 0 };
-	if (cg->version == 1)
-		cg_v1_usage(cg, u);
-	else if (cg->version == 2)
-		cg_v2_usage(cg, u);
-}
-
 /* Signals every member found in one reading; how many there were. */
 static int kill_listed(const struct cgroup *cg, int i, int dirfd)
 {
@@ -487,6 +480,8 @@ void cgroup_close(struct cgroup *cg)
 	for (int i = 0; i < CG_MAX_DIRS; i++)
 		fd_close(&cg->task_fds[i]);
 	cg->n_task_fds = 0;
+	for (int i = 0; i < CG_USE__N; i++)
+		fd_close(&cg->usage_fds[i]);
 }
 
 unsigned cgroup_probe(struct cgroup *cg)

@@ -28,6 +28,7 @@ struct cgroup_want {
 };
 
 enum { CG_MAX_DIRS = 4 };
+enum { CG_USE_PEAK, CG_USE_OOM, CG_USE_PIDS, CG_USE__N };
 
 /*
  * One sandbox's groups.  Plain data with fixed-size fields on purpose: the
@@ -42,6 +43,7 @@ struct cgroup {
 	int clone_fd;              /* v2: directory for CLONE_INTO_CGROUP, else -1 */
 	int task_fds[CG_MAX_DIRS]; /* v1: `tasks` files, opened; the child writes "0" */
 	int n_task_fds;
+	int usage_fds[CG_USE__N];  /* what cgroup_read_usage() reads, or -1 */
 	int n_dirs;                /* that many of dirs[] and groups[] are filled in */
 	unsigned bits[CG_MAX_DIRS]; /* CG_ bits the group in dirs[] limits */
 	bool scope;                /* v2 scope made by the systemd manager */
@@ -92,8 +94,10 @@ int cgroup_prepare(struct cgroup *cg, const struct cgroup_want *want,
  * every group in *cg, read from /proc/PID/cgroup. */
 bool cgroup_holds(const struct cgroup *cg, pid_t pid);
 
-/* Counters, to be read after the run and before removal. */
-void cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *u);
+/* Counters, to be read after the run and before removal; before that the files may be
+ * opened, when there is time for it. */
+void cgroup_open_usage(struct cgroup *cg);
+void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *u);
 
 /* Kills whatever is left inside (cgroup.kill, else signals).  Do not use the
  * group again: kernels (6.1.190 and 6.18 do) go on killing at birth whatever

@@ -126,12 +126,10 @@ const char *cg_bits_text(unsigned bits, char *text, size_t cap);
 int cg_v1_prepare(struct cgroup *cg, const struct cgroup_want *want,
 		  unsigned need, const char *id, struct cg_text *t,
 		  struct brig_error *err);
-void cg_v1_usage(const struct cgroup *cg, struct cgroup_usage *u);
 
 int cg_v2_prepare(struct cgroup *cg, const struct cgroup_want *want,
 		  unsigned need, const char *id, struct cg_text *t,
 		  struct brig_error *err);
-void cg_v2_usage(const struct cgroup *cg, struct cgroup_usage *u);
 
 /* Moves this process back out of cg->leaf and takes the controllers away
  * again, when nobody else uses them.  Safe in the custodian. */

@@ -239,39 +239,3 @@ int cg_v1_prepare(struct cgroup *cg, const struct cgroup_want *want,
 		fd_close(&made[i].dir);
 	return result;
 }
-
-static uint64_t read_number(const char *dir, const char *file)
-{
-	char path[PATH_MAX + 40], text[32];
-
-	snprintf(path, sizeof path, "%s/%s", dir, file);
-	if (fd_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
-		return 0;
-	uint64_t v = 0;
-	for (const char *p = text; *p >= '0' && *p <= '9'; p++)
-		v = v * 10 + (uint64_t)(*p - '0');
-	return v;
-}
-
-static uint64_t read_key(const char *dir, const char *file, const char *key)
-{
-	char path[PATH_MAX + 40], text[1024];
-
-	snprintf(path, sizeof path, "%s/%s", dir, file);
-	if (fd_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
-		return 0;
-	return cg_key_value(text, key);
-}
-
-void cg_v1_usage(const struct cgroup *cg, struct cgroup_usage *u)
-{
-	for (int i = 0; i < cg->n_dirs; i++) {
-		const char *dir = cg->dirs[i];
-		if (cg->bits[i] & CG_MEMORY) {
-			u->memory_peak = read_number(dir, "memory.max_usage_in_bytes");
-			u->oom_kills = read_key(dir, "memory.oom_control", "oom_kill");
-		}
-		if (cg->bits[i] & CG_PIDS)
-			u->pids_refused = read_key(dir, "pids.events", "max");
-	}
-}

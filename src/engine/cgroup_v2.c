@@ -592,23 +592,3 @@ int cg_v2_prepare(struct cgroup *cg, const struct cgroup_want *want,
 		suggest(cg, &own);
 	return 0;
 }
-
-/* --- usage --- */
-
-void cg_v2_usage(const struct cgroup *cg, struct cgroup_usage *u)
-{
-	big_buffer char text[4096];
-
-	if (cg->n_dirs == 0)
-		return;
-	cleanup_close int dir = openat(AT_FDCWD, cg->dirs[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return;
-	/* memory.peak is there since 5.19 */
-	if (fd_read_at(dir, "memory.peak", text, sizeof text) > 0)
-		u->memory_peak = strtoull(text, NULL, 10);
-	if (fd_read_at(dir, "memory.events", text, sizeof text) > 0)
-		u->oom_kills = cg_key_value(text, "oom_kill");
-	if (fd_read_at(dir, "pids.events", text, sizeof text) > 0)
-		u->pids_refused = cg_key_value(text, "max");
-}

@@ -24,20 +24,29 @@ void collect_hold(struct collect *c, int fd)
 	fd_close(&fd);
 }
 
+void collect_ahead(struct collect *c)
+{
+	if (c->pair[0] < 0 && socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, c->pair) < 0)
+		c->pair[0] = c->pair[1] = -1;
+}
+
 void collect_later(struct collect *c)
 {
-	int sv[2], fds[1 + COLLECT_MAX];
+	int fds[1 + COLLECT_MAX];
 	size_t n = 1;
 
 	for (size_t i = 0; i < COLLECT_MAX; i++)
 		if (c->held[i] >= 0)
 			fds[n++] = c->held[i];
-	if (n == 1 || c->circle[0] >= 0 || socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, sv) < 0)
+	if (n == 1 || c->circle[0] >= 0)
+		return;
+	collect_ahead(c); /* if nobody has */
+	if (c->pair[0] < 0)
 		return;
 	/* A message to the socket that carries the socket itself: once we close it,
 	 * nobody but its own queue refers to it.  What else is in the message goes
 	 * when that circle is found. */
-	fds[0] = sv[1];
+	fds[0] = c->pair[1];
 	char byte = 0;
 	struct iovec iov = { &byte, 1 };
 	union {
@@ -52,16 +61,13 @@ void collect_later(struct collect *c)
 	h->cmsg_type = SCM_RIGHTS;
 	h->cmsg_len = CMSG_LEN(n * sizeof fds[0]);
 	memcpy(CMSG_DATA(h), fds, n * sizeof fds[0]);
-	if (sendmsg(sv[0], &m, MSG_DONTWAIT | MSG_NOSIGNAL) != 1) {
-		close(sv[0]);
-		close(sv[1]);
+	if (sendmsg(c->pair[0], &m, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
 		return;
-	}
 	close_held(c);
-	c->circle[0] = sv[1];
+	c->circle[0] = take_fd(&c->pair[1]);
 	/* Kept, as every end of a socket wakes the collector while a circle like this
 	 * exists: 30 µs, and there is nothing to be found yet. */
-	c->circle[1] = sv[0];
+	c->circle[1] = take_fd(&c->pair[0]);
 }
 
 void collect_now(struct collect *c)
@@ -71,5 +77,7 @@ void collect_now(struct collect *c)
 	 * circle given up.  Else it lives until somebody else closes a socket. */
 	fd_close(&c->circle[0]);
 	fd_close(&c->circle[1]);
+	fd_close(&c->pair[0]);
+	fd_close(&c->pair[1]);
 	close_held(c);
 }

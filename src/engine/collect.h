@@ -13,13 +13,16 @@ enum { COLLECT_MAX = 4 };
  */
 struct collect {
 	int circle[2];
+	int pair[2];           /* what becomes the circle */
 	int held[COLLECT_MAX]; /* -1 where there is none */
 };
-#define COLLECT_NONE ((struct collect){ { -1, -1 }, { -1, -1, -1, -1 } })
+#define COLLECT_NONE ((struct collect){ { -1, -1 }, { -1, -1 }, { -1, -1, -1, -1 } })
 
 /* Takes a descriptor over; -1 is none.  Closes it where there is no place left. */
 void collect_hold(struct collect *c, int fd);
 
+/* The sockets, when there is time for it: nothing is on its way by that. */
+void collect_ahead(struct collect *c);
 /* When there is a moment's time; not long before the end, as what is on its way counts
  * against the user's limit of open files, for all of his processes together. */
 void collect_later(struct collect *c);

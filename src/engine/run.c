@@ -142,6 +142,15 @@ static void dismiss(struct run *r)
 	custodian_dismiss(&r->cust);
 }
 
+/* A version 2 group has init in it and lives until that is gone.  One of version 1
+ * may have a process in it that is not yet taken apart: so it is tried more than once,
+ * last by finish(), when there is nobody else to wait for. */
+void run_try_remove(struct run *r)
+{
+	if (r->cg.version != 2 && !r->cust.dismissed && cgroup_try_remove(&r->cg))
+		dismiss(r);
+}
+
 void run_settle(struct run *r)
 {
 	struct brig_result *res = r->res;
@@ -156,12 +165,10 @@ void run_settle(struct run *r)
 		watch_account(&r->cg, res);
 		notify_report(r->refused, res);
 	}
-	/* A version 2 group has init in it and lives until that is gone.  One of version 1
-	 * may have a process in it that is not yet taken apart: finish() tries again. */
-	if (r->cg.version != 2 && cgroup_try_remove(&r->cg))
-		dismiss(r);
+	run_try_remove(r);
 	/* init is still on its way out */
 	collect_later(&r->held);
+	run_try_remove(r);
 }
 
 /* False: somebody who uses our memory may still be there. */

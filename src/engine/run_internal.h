@@ -42,7 +42,8 @@ struct run {
 	bool blind;      /* see watch_poll() */
 	unsigned odd_polls;
 	bool settled;    /* run_settle() was here */
-	bool forgotten;  /* spawn_forget() was, or there was no time for it */
+	bool executed;   /* the command is, or cannot be: foresee() was here */
+	bool lingered;   /* for init's end */
 	bool ending;     /* init was asked to end everything */
 	uint64_t t_ending;
 	struct cgroup cg; /* large: last */
@@ -60,6 +61,8 @@ int run_start(struct run *r, struct brig_error *err);
 /* run.c: judges what the command left in the workspace; once, when everything
  * inside has ended. */
 void run_settle(struct run *r);
+/* Version 1 groups, and with them who would have to remove them, if nobody is in there. */
+void run_try_remove(struct run *r);
 
 /* supervise.c: waits until the process tree is gone, or set-up has failed
  * (then res->error is set and the tree has been killed). */

@@ -151,6 +151,23 @@ static void on_confined(struct run *r, pid_t job, int listener)
 		watch_linger(r->l.ctl_supervisor, A_MOMENT_NS);
 }
 
+/*
+ * The command is executed, or there is none: nobody waits for us until it has ended.  So
+ * what would take its time then is done now.
+ */
+static void foresee(struct run *r)
+{
+	if (r->executed)
+		return;
+	r->executed = true;
+	/* nobody is on our memory any more but the custodian, who sleeps */
+	if (r->l.shares)
+		spawn_forget();
+	cgroup_close(&r->cg); /* nobody enters any more */
+	cgroup_open_usage(&r->cg);
+	collect_ahead(&r->held);
+}
+
 /* One record; false when there was none, or there will be no more. */
 static bool on_control(struct run *r)
 {
@@ -159,9 +176,11 @@ static bool on_control(struct run *r)
 
 	if (got == -EAGAIN)
 		return false;
-	/* the command was running: finish() closes it, last, as its end wakes the collector */
-	if (got == 0 && r->released)
+	/* finish() closes it, last, as its end wakes the collector */
+	if (got == 0 && r->released) {
+		foresee(r);
 		return false;
+	}
 	if (got == 0) {
 		/* everything died */
 		fd_close(&r->l.ctl_supervisor);
@@ -408,9 +427,7 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 	/* Once the workspace is judged, how the command ended can be read when init has
 	 * ended, too: it need not wake us, and goes on to its end sooner. */
 	bool init_next = (r->job_ready || r->init_ready) && !r->settled;
-	/* after it, all the socket could say is that there is no command, or that
-	 * there is one: that can wait for the end */
-	p[P_CTL] = (struct pollfd){ r->released ? -1 : r->l.ctl_supervisor, POLLIN, 0 };
+	p[P_CTL] = (struct pollfd){ r->executed ? -1 : r->l.ctl_supervisor, POLLIN, 0 };
 	p[P_STATUS] = (struct pollfd){ init_next ? r->l.status_read : -1, POLLIN, 0 };
 	p[P_INIT] = (struct pollfd){ r->init_pidfd, POLLIN, 0 };
 	p[P_SIG] = (struct pollfd){ r->sig.fd, POLLIN, 0 };
@@ -420,11 +437,12 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 	p[P_NET] = (struct pollfd){ r->egress ? egress_poll_fd(r->egress) : -1, POLLIN, 0 };
 	terminal_poll(&r->term, p + P_TERM);
 	/* nothing is left to do but to wait for init's end */
-	if (r->settled && r->l.shares && !r->forgotten) {
-		r->forgotten = true;
-		if (poll(p, P__N, 0) > 0)
-			return;
-		spawn_forget();
+	if (r->settled && !r->lingered) {
+		r->lingered = true;
+		/* who was still in a group leaves it before init sees its end */
+		if (!r->cust.dismissed)
+			watch_linger(r->init_pidfd, A_MOMENT_NS / 4);
+		run_try_remove(r);
 		watch_linger(r->init_pidfd, A_MOMENT_NS);
 	}
 	if (!watch_poll(p, P__N, timeout, &r->odd_polls)) {

@@ -213,7 +213,7 @@ void watch_sweep(const struct protect *p, int wsfd, struct brig_result *res)
 			    "look at the workspace before using it", 1);
 }
 
-void watch_account(const struct cgroup *cg, struct brig_result *res)
+void watch_account(struct cgroup *cg, struct brig_result *res)
 {
 	struct cgroup_usage u = { 0 };
 

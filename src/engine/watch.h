@@ -82,7 +82,7 @@ void watch_exec_failed(const char *command, int errnum, struct brig_error *err);
  * to tell. */
 void watch_sweep(const struct protect *p, int wsfd, struct brig_result *res);
 /* What the control groups counted. */
-void watch_account(const struct cgroup *cg, struct brig_result *res);
+void watch_account(struct cgroup *cg, struct brig_result *res);
 
 /* The layers native gives for this spec. */
 unsigned watch_wanted(const struct spec *s);

@@ -156,7 +156,7 @@ static void try_holds(const struct cgroup *cg)
 		check(WIFSIGNALED(status), "cgroup_kill ended its child");
 }
 
-static void try_limits(const struct cgroup *cg)
+static void try_limits(struct cgroup *cg)
 {
 	struct cgroup_usage u;
 	int s;
