@@ -531,7 +531,8 @@ static bool finish(struct tree *t)
 			    "processes of this run could not be ended: another user's, "
 			    "or stuck in the kernel", "look for them and end them",
 			    (uint64_t)t->left);
-	cgroup_remove(&t->cg);
+	if (!t->keeper_leaves)
+		cgroup_remove(&t->cg);
 	dismiss_keeper(t);
 	cgroup_close(&t->cg);
 	tree_close_ends(&t->ends);
@@ -543,6 +544,7 @@ static bool finish(struct tree *t)
 	if (t->old_subreaper == 0)
 		prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
 	bool gone = reap_keeper(t);
+	cgroup_remove(&t->cg); /* if it did not live to do it */
 	signals_restore(&t->sig);
 	return gone && !t->left;
 }

@@ -23,7 +23,7 @@ struct keeper_note {
 	uint32_t type;
 	int32_t status;   /* GONE: wait status of what was started; FAILED: errno */
 	int32_t left;     /* GONE: processes that could not be ended */
-	int32_t leaves;   /* GONE: nothing is left to clean up, the keeper ends by itself */
+	int32_t leaves;   /* GONE: the keeper removes the groups and ends by itself */
 	uint64_t cpu_us;  /* GONE: of the whole tree */
 	uint64_t max_rss_kb;
 };
@@ -94,7 +94,7 @@ struct tree {
 	int inner;
 	bool released, status_known, tree_gone, keeper_gone, ending;
 	bool swept, settled, accounted;
-	bool clean; /* for the keeper: settled, and nothing of a group is left; atomic */
+	bool clean; /* for the keeper: settled, there may be groups and nothing else; atomic */
 	bool keeper_leaves;
 	int left; /* processes that could not be ended */
 	int status;

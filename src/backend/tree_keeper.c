@@ -177,8 +177,8 @@ static void clean_up(struct keeper *k)
 	cgroup_remove(&t->cg);
 }
 
-/* Whether there is nothing left to clean up; says so.  What the supervisor writes is to be
- * seen only where its memory is ours. */
+/* Whether there is nothing left to clean up but groups, and then those are; says so.  What
+ * the supervisor writes is to be seen only where its memory is ours. */
 static bool report(struct keeper *k)
 {
 	int left = end_all(k);
@@ -193,6 +193,10 @@ static bool report(struct keeper *k)
 		.max_rss_kb = (uint64_t)ru.ru_maxrss,
 	};
 	tell(k, &gone);
+	/* beside the supervisor, which is at its own end, and comes after us if we do not
+	 * live to do it */
+	if (leaves)
+		cgroup_remove(&k->t->cg);
 	return leaves;
 }
 

@@ -171,6 +171,10 @@ static void judge_and_release(struct tree *t)
 	t->res->setup_us = (t->t_release - t->t_start) / 1000;
 	/* It has its own copies: end of file must mean that it closed them. */
 	tree_close_ends(&t->ends);
+	/* nobody waits for us until it has ended: what would take its time then */
+	cgroup_close(&t->cg);
+	cgroup_open_usage(&t->cg);
+	collect_ahead(&t->held);
 }
 
 /*
@@ -223,6 +227,8 @@ static void on_status(struct tree *t)
 		fail(t, BRIG_E_SECCOMP_FAILED, EPERM, "init", "init's own filter");
 	} else if (rep.ready) {
 		t->init_ready = true;
+		if (t->ready_pid <= 0) /* the gate's word is on its way */
+			watch_linger(t->ctl, A_MOMENT_NS);
 	} else if (t->released && !t->ending) {
 		t->inner = rep.status;
 		t->inner_known = true;
@@ -232,9 +238,9 @@ static void on_status(struct tree *t)
 		tree_settle(t, t->res);
 		tree_account(t);
 		collect_later(&t->held);
-		/* on the way to a group that was not to be had its parent may have changed */
-		__atomic_store_n(&t->clean, t->cg.n_dirs == 0 && !t->cg.leaf[0],
-				 __ATOMIC_RELEASE);
+		/* Version 2: on the way to a group its parent may have changed, and we with
+		 * it have to go back. */
+		__atomic_store_n(&t->clean, t->cg.version != 2, __ATOMIC_RELEASE);
 		watch_linger(t->note_read, WIRE_SOON_NS);
 	}
 }

@@ -191,7 +191,7 @@ int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id
 		__atomic_store_n(&cg->n_dirs, i, __ATOMIC_SEQ_CST);
 		return r;
 	}
-	int fd = openat(AT_FDCWD, cg->dirs[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(AT_FDCWD, cg->dirs[i], O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
 		int r = -errno;
 		cg_dir_unmake(cg);
