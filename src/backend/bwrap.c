@@ -118,7 +118,7 @@ static int add_number(char ***v, uint64_t n)
 }
 
 /* bwrap --args FD -- GATE …: the words that others may see. */
-static int make_argv(struct state *st, const struct spec *s, int args_fd)
+static int make_argv(struct state *st, const struct spec *s, int args_fd, bool groups)
 {
 	int gate_fd = bwrap_image_fd(&st->fds, "brig-gate", brig_gate_image,
 				     brig_gate_image_len);
@@ -139,7 +139,7 @@ static int make_argv(struct state *st, const struct spec *s, int args_fd)
 	const uint64_t numbers[] = { (uint64_t)st->at[CTL], (uint64_t)st->at[STDERR],
 				     (uint64_t)st->at[STATUS], (uint64_t)st->at[DEATH],
 				     (uint64_t)init_fd, !s->seccomp, nproc, s->pty,
-				     strv_len(st->exec_paths) };
+				     groups, strv_len(st->exec_paths) };
 	int r = strv_add(v, "bwrap");
 	if (r == 0)
 		r = strv_add(v, "--args");
@@ -221,9 +221,8 @@ static int no_memory(struct brig_error *err)
 	return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
 }
 
-static int plan(const struct spec *s, void *state, struct brig_error *err)
+static int plan_all(const struct spec *s, struct state *st, bool groups, struct brig_error *err)
 {
-	struct state *st = state;
 	int r = make_args(st, s, err);
 
 	if (r < 0)
@@ -231,7 +230,13 @@ static int plan(const struct spec *s, void *state, struct brig_error *err)
 	if (s->net == NET_ALLOW && (r = egress_init(&st->egress, s, err)) < 0)
 		return r;
 	int args = bwrap_data_fd(&st->fds, "brig-args", st->args.data, st->args.len);
-	return make_argv(st, s, args) < 0 ? no_memory(err) : 0;
+	return make_argv(st, s, args, groups) < 0 ? no_memory(err) : 0;
+}
+
+/* To be shown: nothing is made for it. */
+static int plan(const struct spec *s, void *state, struct brig_error *err)
+{
+	return plan_all(s, state, false, err);
 }
 
 /* A mount point's share of the arguments, with the directories above it. */
@@ -301,12 +306,12 @@ static int plan_job(void *arg, struct tree_job *job, struct brig_error *err)
 	bool late = job->beside && !s->seccomp && s->net != NET_ALLOW;
 	int args = late ? bwrap_pipe(&st->fds, &st->late) : -1;
 	if (args >= 0 && fits(st, s, args)) {
-		if (gather(st, s) < 0 || make_argv(st, s, args) < 0)
+		if (gather(st, s) < 0 || make_argv(st, s, args, job->groups_inside) < 0)
 			r = no_memory(err);
 		st->fds.closed = true;
 	} else {
 		fd_close(&st->late);
-		r = plan(s, st, err);
+		r = plan_all(s, st, job->groups_inside, err);
 		job->protect = &st->plan.protect;
 	}
 	job->argv = st->argv;

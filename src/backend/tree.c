@@ -141,6 +141,8 @@ static int make_channels(struct tree *t, struct brig_error *err)
 	return r < 0 ? err_set(err, BRIG_E_NO_MEMORY, -r, "prepare", "descriptors") : 0;
 }
 
+_Static_assert((int)WIRE_GROUPS_MAX >= (int)CG_MAX_DIRS, "the gate takes all groups");
+
 /* How long a keeper that was killed may take to end. */
 #define KEEPER_LAST_MS 1000
 
@@ -241,6 +243,8 @@ static int prepare(struct tree *t, struct brig_error *err)
 	/* A process enters a version 1 group by itself, at any time. */
 	const bool v1 = cgroup_is_v1();
 	t->late_limits = t->borrowed && v1 && wants_groups(t->job->spec, true);
+	/* a caller's profile, which is loaded before the gate, need not let it receive them */
+	t->job->groups_inside = t->job->gate && t->late_limits && !t->job->spec->seccomp;
 	/* An ordinary user who asks for a limit may get it from systemd, which moves us, and
 	 * nobody else, into a scope; who is not in there cannot clone into it. */
 	t->group_first = t->borrowed && !v1 &&
@@ -286,6 +290,14 @@ static void await_office(const struct tree *t)
 		word_await(&t->in_office);
 }
 
+static int make_groups(struct tree *t, struct brig_error *err)
+{
+	int r = make_limits(t, true, err);
+
+	return r < 0 ? r : hand_over(t, WIRE_GROUPS, t->cg.task_fds,
+				     (size_t)t->cg.n_task_fds, err);
+}
+
 /* Beside the command's process, which takes away from itself what it can meanwhile.
  * From the keeper's start on whatever is made here is cleaned up. */
 static int make_the_rest(struct tree *t, struct brig_error *err)
@@ -307,11 +319,12 @@ static int make_the_rest(struct tree *t, struct brig_error *err)
 		r = hand_over(t, WIRE_GIVEN, NULL, 0, err);
 	else if (r == 0 && t->offered >= 0)
 		r = hand_over(t, WIRE_GIVEN, &t->offered, 1, err);
-	if (r == 0 && t->late_limits)
-		r = make_limits(t, true, err);
-	if (r == 0 && t->late_limits)
-		r = hand_over(t, WIRE_GROUPS, t->cg.task_fds, (size_t)t->cg.n_task_fds, err);
-	return r == 0 ? feed(t, err) : r;
+	const bool inside = t->job->groups_inside;
+	if (r == 0 && t->late_limits && !inside)
+		r = make_groups(t, err);
+	if (r == 0)
+		r = feed(t, err);
+	return r == 0 && inside ? make_groups(t, err) : r;
 }
 
 /* What ours is compared with: only a sandbox program makes namespaces, and where
@@ -418,6 +431,9 @@ static int start(struct tree *t, struct brig_error *err)
 		/* end of file must mean that the other side closed them */
 		tree_close_ends(&t->ends);
 		fd_close(&t->note_write);
+		/* what the gate was told it would get has been done outside */
+		if (t->job->groups_inside && hand_over(t, WIRE_GROUPS, NULL, 0, err) < 0)
+			tree_end(t);
 	}
 	if (!t->ending && read_own(t, err) < 0)
 		tree_end(t);

@@ -57,6 +57,9 @@ struct tree_job {
 	 * -errno with err. */
 	int (*plan)(void *arg, struct tree_job *job, struct brig_error *err);
 	bool plan_first; /* not beside it */
+	/* Told to plan(): groups are made while the sandbox program is at work, and its gate
+	 * waits for them and enters them. */
+	bool groups_inside;
 	bool beside; /* told to plan(): feed() is called when that is executed, or nearly,
 			and nobody keeps a copy of our descriptors */
 	/* After it, beside the program that is executed, which reads by a descriptor of

@@ -400,7 +400,8 @@ int tree_child_main(void *arg)
 	take_stdio(c);
 	close_rest(c);
 	if (job->gate) {
-		enter_cgroups(c);
+		if (!job->groups_inside || !t->late_limits)
+			enter_cgroups(c);
 		place_for_gate(c);
 		execute(c); /* the gate will say READY */
 	}

@@ -237,6 +237,8 @@ static void on_status(struct tree *t)
 		t->settled = true;
 		tree_settle(t, t->res);
 		tree_account(t);
+		if (t->job->groups_inside) /* nobody is in them any more */
+			cgroup_try_remove(&t->cg);
 		collect_later(&t->held);
 		/* Version 2: on the way to a group its parent may have changed, and we with
 		 * it have to go back. */

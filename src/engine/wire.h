@@ -32,8 +32,8 @@ enum wire_type {
 	WIRE_GIVEN,      /* supervisor → job of a tree: all that was made meanwhile is
 			    there, in memory and in the table of descriptors; where those
 			    are not shared, what was offered is attached */
-	WIRE_GROUPS,     /* the same: version 1 groups are made, their `tasks` files
-			    attached; enter them */
+	WIRE_GROUPS,     /* the same, or to the gate: version 1 groups are made, their
+			    `tasks` files attached; enter them */
 	WIRE_FILTERED,   /* job of a tree → supervisor: without privileges and filtered,
 			    for good; listener attached */
 };
@@ -51,7 +51,7 @@ struct wire {
 	char what[200];
 };
 
-enum { WIRE_FDS = 64 };
+enum { WIRE_FDS = 64, WIRE_GROUPS_MAX = 4 };
 #define WIRE_SOON_NS 300000u /* see wire_wait_soon() */
 
 /* A record as it arrived: who sent it, by the kernel's word (-1: it did not say),

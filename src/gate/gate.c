@@ -9,7 +9,7 @@
  * a sandbox of brig's own.  No C library, nothing to steal.
  *
  * argv: gate CTL_FD STDERR_FD STATUS_FD DEATH_FD INIT_FD FILTER NPROC PTY
- *       NPATHS PATH... ARGV...
+ *       GROUPS NPATHS PATH... ARGV...
  */
 #include <linux/filter.h>
 #include <linux/prctl.h>
@@ -26,11 +26,11 @@
 
 enum {
 	ENOENT_ = 2, EINTR_ = 4, ENOEXEC_ = 8, EAGAIN_ = 11, EBUSY_ = 16, ENOTDIR_ = 20,
-	EINVAL_ = 22,
+	EINVAL_ = 22, EMFILE_ = 24,
 	RLIMIT_NPROC_ = 6, CLOEXEC_RANGE = 4, TIOCSPGRP_ = 0x5410,
 	BLOCK = 0, UNBLOCK = 1, SIGTTOU_ = 22, SIGCHLD_ = 17, F_SETFD_ = 2,
 	AT_EMPTY_PATH_ = 0x1000, SOL_SOCKET_ = 1, SCM_RIGHTS_ = 1, NOSIGNAL_ = 0x4000,
-	PEEK_ = 2, DONTWAIT_ = 0x40, MONOTONIC_ = 1,
+	PEEK_ = 2, CUT_ = 8, DONTWAIT_ = 0x40, CMSG_CLOEXEC_ = 0x40000000, MONOTONIC_ = 1,
 	WAIT_KILLABLE = 1 << 5, /* SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19 */
 };
 
@@ -148,6 +148,41 @@ struct cmsg_ {
 	int level, type, fd, pad;
 };
 
+struct cmsgs_ {
+	size_t len;
+	int level, type, fds[WIRE_GROUPS_MAX];
+};
+
+/* Version 1 groups, which brig has made while the program around us was at work, and
+ * which limit the command alone.  "0" in `tasks` moves the writer itself; the kernel goes
+ * by who opened the file. */
+static void enter_groups(long ctl)
+{
+	struct wire w = { 0 };
+	struct iov_ iov = { &w, sizeof w };
+	struct cmsgs_ c = { 0 };
+	struct msg_ m = { .iov = &iov, .iovlen = 1, .control = &c, .controllen = sizeof c };
+	long n;
+
+	do
+		n = SYS3(SYS_recvmsg, ctl, &m, CMSG_CLOEXEC_);
+	while (n == -EINTR_);
+	/* anything else means that there will be no release */
+	if (n != (long)sizeof w || w.type != WIRE_GROUPS)
+		die(125);
+	if (m.flags & CUT_)
+		fail(ctl, BRIG_E_CGROUP_FAILED, -EMFILE_, "the control groups' descriptors");
+	if (m.controllen < offsetof(struct cmsgs_, fds) || c.type != SCM_RIGHTS_)
+		return; /* there are none */
+	const size_t n_fds = (c.len - offsetof(struct cmsgs_, fds)) / sizeof c.fds[0];
+	for (size_t i = 0; i < n_fds && i < WIRE_GROUPS_MAX; i++) {
+		long r = SYS3(SYS_write, c.fds[i], "0", 1);
+		if (r != 1)
+			fail(ctl, BRIG_E_CGROUP_FAILED, r, "entering the control group");
+		SYS1(SYS_close, c.fds[i]);
+	}
+}
+
 struct time_ {
 	long sec, nsec;
 };
@@ -217,8 +252,8 @@ static void as_script(const char *path, const char **argv, const char **env)
 }
 
 /* Words of the command line, in order. */
-enum { A_CTL = 1, A_STDERR, A_STATUS, A_DEATH, A_INIT, A_FILTER, A_NPROC, A_PTY, A_NPATHS,
-       A_PATHS };
+enum { A_CTL = 1, A_STDERR, A_STATUS, A_DEATH, A_INIT, A_FILTER, A_NPROC, A_PTY,
+       A_GROUPS, A_NPATHS, A_PATHS };
 
 static void become_init(const char **argv, long ctl, long child) __attribute__((noreturn));
 static void become_init(const char **argv, long ctl, long child)
@@ -250,6 +285,8 @@ static void become_command(const char **argv, const char **env, long ctl, long n
 	else
 		SYS0(SYS_setsid);
 	limit(ctl, (unsigned long)number(argv[A_NPROC]));
+	if (number(argv[A_GROUPS]))
+		enter_groups(ctl);
 	bool own_filter = number(argv[A_FILTER]) != 0;
 	wait_for_release(ctl, own_filter ? load_filter(ctl) : -1, own_filter);
 	for (long i = 0; i < n_paths; i++) {
