@@ -38,6 +38,8 @@ int fd_write_full(int fd, const void *buf, size_t len)
 				continue;
 			return -errno;
 		}
+		if (n == 0)
+			return -EIO; /* no kernel says so: a filter around us does, and always will */
 		done += (size_t)n;
 	}
 	return 0;

@@ -83,6 +83,11 @@ HARMLESS = {
     ("builder", "open_tree_attr"): "done in two calls",
     ("supervisor", "open_tree_attr"): "the same",
     ("supervisor", "sched_yield"): "only a matter of speed",
+    ("supervisor", "mmap"): "after the execve: only a matter of speed (those before are refused)",
+    ("supervisor", "madvise"): "the same",
+    ("supervisor", "munmap"): "the same",
+    ("supervisor", "pread64"): "after the run: what the groups counted is not known (a limit that cannot "
+                               "be read back is none)",
     ("supervisor", "pidfd_send_signal"): "only whether the command's process is called to our processor",
     ("job", "sched_yield"): "the same",
     ("supervisor", "statfs"): "the hierarchy is found in mountinfo",
