@@ -240,9 +240,10 @@ static void on_status(struct tree *t)
 		if (t->job->groups_inside) /* nobody is in them any more */
 			cgroup_try_remove(&t->cg);
 		collect_later(&t->held);
-		/* Version 2: on the way to a group its parent may have changed, and we with
-		 * it have to go back. */
-		__atomic_store_n(&t->clean, t->cg.version != 2, __ATOMIC_RELEASE);
+		/* Version 2: on the way to a group, also to one that was not to be had, its
+		 * parent may have changed, and we have to go back. */
+		__atomic_store_n(&t->clean, t->cg.version != 2 && !t->cg.leaf[0],
+				 __ATOMIC_RELEASE);
 		watch_linger(t->note_read, WIRE_SOON_NS);
 	}
 }

@@ -34,7 +34,7 @@ void cgroup_open_usage(struct cgroup *cg)
 {
 	for (int i = 0; i < cg->n_dirs; i++)
 		for (int k = 0; k < CG_USE__N; k++)
-			if (cg->usage_fds[k] < 0 &&
+			if (cg->usage_fds[k] < 0 && cg->dirs[i][0] &&
 			    (cg->version == 2 || (cg->bits[i] & files[k].bit)))
 				cg->usage_fds[k] = open_below(cg->dirs[i], cg->version == 2 ?
 									   files[k].v2 :

@@ -390,8 +390,9 @@ static int time_left(struct run *r)
 		run_kill(r); /* the second lock; nothing inside can hold it */
 		return -1;
 	}
-	if (r->res->error.code != BRIG_E_OK)
-		return -1; /* killed already: only the end is waited for */
+	/* killed already: only the end is waited for; not who could not be executed */
+	if (r->res->error.code != BRIG_E_OK && !r->released)
+		return -1;
 	return r->released ? deadline_left(r->t_release, r->l.spec->limits.timeout_ms) :
 			     deadline_left(r->t_planned, SETUP_DEADLINE_MS);
 }
