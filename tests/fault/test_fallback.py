@@ -289,8 +289,9 @@ def test_a_lie_is_not_evidence(who, deny, call):
 
 @pytest.mark.parametrize("backend, call", [(b, c) for b in ("native", "landlock", "bwrap")
                                            for c in ("close_range=0", "fcntl=0", "poll=0", "poll=EPERM", "ppoll=0",
-                                                     "eventfd2=0")
-                                           if (b, c) != ("landlock", "ppoll=0")])  # nobody there makes it
+                                                     "eventfd2=0", "write=0")
+                                           # nobody there makes it, or needs it; echo itself tries for ever
+                                           if b != "landlock" or c not in ("ppoll=0", "write=0")])
 def test_a_lie_that_nothing_else_shows(who, deny, backend, call):
     """What the caller left open reaches the command, or nobody hears of the supervisor's death: the
     call is tried where its effect can be seen."""
