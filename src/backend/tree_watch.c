@@ -171,10 +171,7 @@ static void judge_and_release(struct tree *t)
 	t->res->setup_us = (t->t_release - t->t_start) / 1000;
 	/* It has its own copies: end of file must mean that it closed them. */
 	tree_close_ends(&t->ends);
-	/* nobody waits for us until it has ended: what would take its time then */
-	cgroup_close(&t->cg);
-	cgroup_open_usage(&t->cg);
-	collect_ahead(&t->held);
+	watch_foresee(&t->cg, &t->held);
 }
 
 /*

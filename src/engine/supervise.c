@@ -163,9 +163,7 @@ static void foresee(struct run *r)
 	/* nobody is on our memory any more but the custodian, who sleeps */
 	if (r->l.shares)
 		spawn_forget();
-	cgroup_close(&r->cg); /* nobody enters any more */
-	cgroup_open_usage(&r->cg);
-	collect_ahead(&r->held);
+	watch_foresee(&r->cg, &r->held);
 }
 
 /* One record; false when there was none, or there will be no more. */

@@ -14,6 +14,7 @@
 
 #include "engine/capture.h"
 #include "engine/cgroup.h"
+#include "engine/collect.h"
 #include "engine/result.h"
 #include "engine/spec.h"
 #include "engine/terminal.h"
@@ -81,6 +82,9 @@ void watch_exec_failed(const char *command, int errnum, struct brig_error *err);
 /* Moves aside what became of protected paths.  res is NULL where there is nobody
  * to tell. */
 void watch_sweep(const struct protect *p, int wsfd, struct brig_result *res);
+/* Nobody enters the groups any more, and nobody waits for us until the command has ended:
+ * what would take its time then. */
+void watch_foresee(struct cgroup *cg, struct collect *held);
 /* What the control groups counted. */
 void watch_account(struct cgroup *cg, struct brig_result *res);
 

@@ -145,13 +145,9 @@ struct msg_ {
 };
 struct cmsg_ {
 	size_t len;
-	int level, type, fd, pad;
-};
-
-struct cmsgs_ {
-	size_t len;
 	int level, type, fds[WIRE_GROUPS_MAX];
 };
+#define CMSG_HEAD offsetof(struct cmsg_, fds)
 
 /* Version 1 groups, which brig has made while the program around us was at work, and
  * which limit the command alone.  "0" in `tasks` moves the writer itself; the kernel goes
@@ -160,7 +156,7 @@ static void enter_groups(long ctl)
 {
 	struct wire w = { 0 };
 	struct iov_ iov = { &w, sizeof w };
-	struct cmsgs_ c = { 0 };
+	struct cmsg_ c = { 0 };
 	struct msg_ m = { .iov = &iov, .iovlen = 1, .control = &c, .controllen = sizeof c };
 	long n;
 
@@ -172,9 +168,10 @@ static void enter_groups(long ctl)
 		die(125);
 	if (m.flags & CUT_)
 		fail(ctl, BRIG_E_CGROUP_FAILED, -EMFILE_, "the control groups' descriptors");
-	if (m.controllen < offsetof(struct cmsgs_, fds) || c.type != SCM_RIGHTS_)
-		return; /* there are none */
-	const size_t n_fds = (c.len - offsetof(struct cmsgs_, fds)) / sizeof c.fds[0];
+	if (m.controllen < CMSG_HEAD || c.len < CMSG_HEAD || c.level != SOL_SOCKET_ ||
+	    c.type != SCM_RIGHTS_)
+		return; /* there are none, and the evidence will say so */
+	const size_t n_fds = (c.len - CMSG_HEAD) / sizeof c.fds[0];
 	for (size_t i = 0; i < n_fds && i < WIRE_GROUPS_MAX; i++) {
 		long r = SYS3(SYS_write, c.fds[i], "0", 1);
 		if (r != 1)
@@ -211,8 +208,8 @@ static void wait_for_release(long ctl, long listener, bool own_filter)
 {
 	struct wire w = { .type = WIRE_READY };
 	struct iov_ iov = { &w, sizeof w };
-	struct cmsg_ c = { .len = offsetof(struct cmsg_, pad), .level = SOL_SOCKET_,
-			   .type = SCM_RIGHTS_, .fd = (int)listener };
+	struct cmsg_ c = { .len = CMSG_HEAD + sizeof c.fds[0], .level = SOL_SOCKET_,
+			   .type = SCM_RIGHTS_, .fds = { (int)listener } };
 	const struct msg_ m = { .iov = &iov, .iovlen = 1, .control = listener < 0 ? 0 : &c,
 				.controllen = listener < 0 ? 0 : sizeof c };
 	long n = SYS3(SYS_sendmsg, ctl, &m, NOSIGNAL_);
