@@ -8,18 +8,16 @@
 #include "backend/tree.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/idmap.h"
 #include "base/str.h"
 
 /* Is id 0 here somebody's ordinary id outside?  Asked again, as the command keeps it
  * then: when it cannot be told, no. */
 static bool is_nested(void)
 {
-	char map[128];
-	unsigned in, out, count;
+	struct idmap m;
 
-	return fd_read_at(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) > 0 &&
-	       sscanf(map, "%u %u %u", &in, &out, &count) == 3 &&
-	       (out != 0 || count != UINT32_MAX);
+	return idmap_read(AT_FDCWD, "/proc/self/uid_map", &m) && !idmap_is_identity(&m);
 }
 
 int tree_check_ids(const struct spec *s, const char *backend, struct brig_error *err)

@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/idmap.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -159,19 +160,10 @@ static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd,
 /* Exactly one line, of one id. */
 static bool one_id_map(int proc, const char *file, bool nested)
 {
-	enum { INSIDE, OUTSIDE, COUNT, NUMBERS };
-	unsigned long v[NUMBERS];
-	char text[256], *end = text;
+	struct idmap m;
 
-	if (fd_read_at(proc, file, text, sizeof text) <= 0)
-		return false;
-	for (int i = 0; i < NUMBERS; i++) {
-		end += strspn(end, " ");
-		if (*end < '0' || *end > '9')
-			return false;
-		v[i] = strtoul(end, &end, 10);
-	}
-	return streq(end, "\n") && v[COUNT] == 1 && (v[OUTSIDE] != 0 || nested);
+	return idmap_read(proc, file, &m) && m.alone && m.count == 1 &&
+	       (m.outside != 0 || nested);
 }
 
 static bool id_maps(int proc, bool nested)

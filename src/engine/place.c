@@ -72,6 +72,14 @@ static int other(const struct place *p, int than)
 	return -1;
 }
 
+void place_keep_off(const struct place *p, pid_t pid)
+{
+	int cpu = other(p, sched_getcpu());
+
+	if (cpu >= 0)
+		pin(pid, (size_t)cpu);
+}
+
 int place_leave(const struct place *p, int cpu)
 {
 	return cpu == sched_getcpu() ? place_move(p, other(p, cpu)) : 0;

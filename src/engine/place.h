@@ -36,6 +36,10 @@ int place_release(const struct place *p);
  * place_release(). */
 void place_call(const struct place *p, pid_t pid);
 
+/* Who sleeps, and is about to be woken by somebody on the other processor, who ends: not here,
+ * where we are at work.  For good: it is about to end, too. */
+void place_keep_off(const struct place *p, pid_t pid);
+
 /* Away from a processor where somebody else has work to do.  As below. */
 int place_leave(const struct place *p, int cpu);
 

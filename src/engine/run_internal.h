@@ -43,6 +43,7 @@ struct run {
 	unsigned odd_polls;
 	bool settled;    /* run_settle() was here */
 	bool executed;   /* the command is, or cannot be: foresee() was here */
+	bool napped;     /* since the release, until it should be */
 	bool lingered;   /* for init's end */
 	bool ending;     /* init was asked to end everything */
 	uint64_t t_ending;

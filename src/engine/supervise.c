@@ -360,6 +360,9 @@ static void judge_and_release(struct run *r)
  */
 static void on_unfiltered(struct run *r)
 {
+	/* init is woken next, and we have groups to remove */
+	if (r->released && r->cg.version == 1)
+		place_keep_off(&r->l.place, r->init);
 	collect_hold(&r->held, take_fd(&r->listener));
 	if (!r->released || r->l.spec->seccomp || r->settled ||
 	    !protect_untouched(&r->plan.protect, r->l.spec->workspace.fd))
@@ -419,6 +422,13 @@ static void on_deadline(struct run *r)
 enum { P_CTL, P_STATUS, P_INIT, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_NET, P_TERM,
        P__N = P_TERM + TERM_POLLS };
 
+/*
+ * The execve closes the command's end of a socket.  Who waits for that is woken by the
+ * command, on a processor that sleeps, which takes it longer than many a call of brig's.
+ * So it is only looked at, when it should have happened.
+ */
+#define EXECUTED_NS 400000u
+
 static void wait_events(struct run *r, struct pollfd *p, int timeout)
 {
 	/* Every wake-up costs: before the release the job's word is waited for
@@ -426,7 +436,8 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 	/* Once the workspace is judged, how the command ended can be read when init has
 	 * ended, too: it need not wake us, and goes on to its end sooner. */
 	bool init_next = (r->job_ready || r->init_ready) && !r->settled;
-	p[P_CTL] = (struct pollfd){ r->executed ? -1 : r->l.ctl_supervisor, POLLIN, 0 };
+	bool nap = r->released && !r->napped;
+	p[P_CTL] = (struct pollfd){ r->executed || nap ? -1 : r->l.ctl_supervisor, POLLIN, 0 };
 	p[P_STATUS] = (struct pollfd){ init_next ? r->l.status_read : -1, POLLIN, 0 };
 	p[P_INIT] = (struct pollfd){ r->init_pidfd, POLLIN, 0 };
 	p[P_SIG] = (struct pollfd){ r->sig.fd, POLLIN, 0 };
@@ -443,6 +454,12 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 			watch_linger(r->init_pidfd, A_MOMENT_NS / 4);
 		run_try_remove(r);
 		watch_linger(r->init_pidfd, A_MOMENT_NS);
+	}
+	if (nap) {
+		r->napped = true;
+		if (!watch_nap(p, P__N, EXECUTED_NS))
+			p[P_CTL].revents = POLLIN;
+		return;
 	}
 	if (!watch_poll(p, P__N, timeout, &r->odd_polls)) {
 		fail(r, BRIG_E_SETUP_FAILED, EPROTO, "setup", WATCH_BLIND);

@@ -50,6 +50,17 @@ bool watch_poll(struct pollfd *p, size_t n, int timeout, unsigned *odd)
 	return *odd < IN_A_ROW;
 }
 
+bool watch_nap(struct pollfd *p, size_t n, long ns)
+{
+	const struct timespec ts = { 0, ns };
+
+	if (ppoll(p, n, &ts, NULL) > 0)
+		return true;
+	for (size_t i = 0; i < n; i++)
+		p[i].revents = 0;
+	return false;
+}
+
 int deadline_left(uint64_t from, uint64_t limit_ms)
 {
 	if (!limit_ms)

@@ -37,6 +37,8 @@ void watch_linger(int fd, uint64_t ns);
  * ever be seen.  *odd counts, from 0. */
 #define WATCH_BLIND "poll: a filter around brig answers it, and brig cannot wait"
 bool watch_poll(struct pollfd *p, size_t n, int timeout, unsigned *odd);
+/* For less than a millisecond, once.  False: nothing was seen, or nothing could be. */
+bool watch_nap(struct pollfd *p, size_t n, long ns);
 
 /* Milliseconds until limit_ms after from (now_ns()), as poll() takes them: -1
  * without a limit, 0 when it has passed. */

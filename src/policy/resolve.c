@@ -13,6 +13,7 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/idmap.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -109,19 +110,11 @@ static void resolve_required(const struct brig_spec *rq, struct spec *s)
  * is somebody's ordinary id outside. */
 static bool in_initial_userns(void)
 {
-	enum { INITIAL = 0xEFFFFFFD }; /* its inode number, part of the kernel's interface */
-	char map[128];
-	unsigned in, out, count;
+	struct idmap m;
 
-	/* a descriptor tells it sooner than /proc */
-	cleanup_close int self = sys_pidfd_open(getpid());
-	if (sys_pidfd_namespace(self, PIDFD_GET_USER) == INITIAL)
-		return true;
 	/* when it cannot be told, root is taken for root of the machine: otherwise the
 	 * command could be given that id */
-	return fd_read_at(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) <= 0 ||
-	       sscanf(map, "%u %u %u", &in, &out, &count) != 3 ||
-	       (in == 0 && out == 0 && count == UINT32_MAX);
+	return !idmap_read(AT_FDCWD, "/proc/self/uid_map", &m) || idmap_is_identity(&m);
 }
 
 /* After the workspace is known: its owner decides. */

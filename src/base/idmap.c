@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/idmap.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+
+bool idmap_read(int dir, const char *file, struct idmap *m)
+{
+	unsigned long *const v[] = { &m->inside, &m->outside, &m->count };
+	char text[256], *end = text;
+
+	if (fd_read_at(dir, file, text, sizeof text) <= 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		end += strspn(end, " ");
+		if (*end < '0' || *end > '9')
+			return false;
+		*v[i] = strtoul(end, &end, 10);
+	}
+	m->alone = streq(end, "\n");
+	return *end == '\n';
+}
+
+bool idmap_is_identity(const struct idmap *m)
+{
+	return m->inside == 0 && m->outside == 0 && m->count == UINT32_MAX;
+}

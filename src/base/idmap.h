@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernel says about the ids of a user namespace: uid_map and gid_map. */
+#ifndef BASE_IDMAP_H
+#define BASE_IDMAP_H
+
+#include <stdbool.h>
+
+struct idmap {
+	unsigned long inside, outside, count;
+	bool alone; /* there is no other line */
+};
+
+/* The first line.  False when there is none, or it cannot be read. */
+bool idmap_read(int dir, const char *file, struct idmap *m);
+/* Is every id here the same id outside? */
+bool idmap_is_identity(const struct idmap *m);
+
+#endif
