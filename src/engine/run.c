@@ -139,6 +139,10 @@ static bool reap(struct run *r)
 static void dismiss(struct run *r)
 {
 	cgroup_close(&r->cg);
+	/* The other processor sleeps, or has init to end; and whoever runs there on our memory
+	 * has to be told of its end. */
+	if (r->cust.pid > 0 && !r->cust.dismissed)
+		place_call(&r->l.place, r->cust.pid);
 	custodian_dismiss(&r->cust);
 }
 
