@@ -38,7 +38,6 @@ struct run {
 	uint64_t t_start, t_planned, t_release, t_end; /* nanoseconds, monotonic */
 	uint32_t refused[DENY_MAX_CALL];
 	bool untouched;  /* nothing is at any protected path, nor will be */
-	bool own_read;   /* run_read_own() was here */
 	bool blind;      /* see watch_poll() */
 	unsigned odd_polls;
 	bool settled;    /* run_settle() was here */
@@ -53,8 +52,6 @@ struct run {
 /* start.c, in this order.  run_custodian() and run_limits() come first where a group
  * must be there before the clone, else run_start() calls them.  0 or -errno with err. */
 int run_channels(struct run *r, struct brig_error *err);
-/* The half of the evidence that is about ourselves.  0 or -errno with err. */
-int run_read_own(struct run *r, struct brig_error *err);
 int run_custodian(struct run *r, struct brig_error *err);
 int run_limits(struct run *r, struct brig_error *err);
 int run_start(struct run *r, struct brig_error *err);

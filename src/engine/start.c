@@ -218,11 +218,11 @@ static int send_plan(struct run *r, struct brig_error *err)
 	return 0;
 }
 
-int run_read_own(struct run *r, struct brig_error *err)
+/* The half of the evidence that is about ourselves. */
+static int read_own(struct run *r, struct brig_error *err)
 {
 	r->res->evidence.nested = r->l.spec->nested;
 	evidence_read_own(&r->res->evidence);
-	r->own_read = true;
 	return evidence_closing(err);
 }
 
@@ -308,7 +308,6 @@ int run_start(struct run *r, struct brig_error *err)
 		e = run_limits(r, err);
 	if (e == 0)
 		e = send_plan(r, err);
-	/* The builder is still behind us, and root's job, unlike a user's, will wait for it:
-	 * this is done when the job has a word.  Otherwise there is time for it now. */
-	return e == 0 && !l->spec->as_root ? run_read_own(r, err) : e;
+	/* there is time for it now: the others are at work */
+	return e == 0 ? read_own(r, err) : e;
 }

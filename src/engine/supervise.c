@@ -128,8 +128,7 @@ static void read_confined(struct run *r)
 		fail(r, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
 		return;
 	}
-	if ((!r->own_read && run_read_own(r, &err) < 0) ||
-	    evidence_confined(ev, r->job, r->job_pidfd, &r->held, &err) < 0) {
+	if (evidence_confined(ev, r->job, r->job_pidfd, &r->held, &err) < 0) {
 		refuse_evidence(r, &err);
 		return;
 	}
