@@ -234,7 +234,7 @@ void job_main(struct launch *l, bool early)
 	give_way();
 	/* What was taken away does not come back, so that the supervisor may look at
 	 * it now, while the tree is being built. */
-	if (early && !l->spec->seccomp && !word_is_set(&l->tree_done))
+	if (early && !l->spec->seccomp)
 		report(l, &confined, &listener);
 	while (early && !word_is_set(&l->tree_done))
 		word_await(&l->tree_done);
