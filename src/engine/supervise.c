@@ -162,6 +162,7 @@ static void foresee(struct run *r)
 	/* nobody is on our memory any more but the custodian, who sleeps */
 	if (r->l.shares)
 		spawn_forget();
+	root_reap_holder(&r->l.root, false);
 	watch_foresee(&r->cg, &r->held);
 }
 
@@ -295,8 +296,6 @@ static void collect_evidence(struct run *r)
 		refuse_mounts(r, e, bad);
 		return;
 	}
-	/* while we wait for init, if we do */
-	root_reap_holder(&r->l.root, false);
 	if (!r->init_ready)
 		watch_linger(r->l.status_read, A_MOMENT_NS);
 }
