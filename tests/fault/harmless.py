@@ -88,6 +88,7 @@ HARMLESS = {
     ("supervisor", "munmap"): "the same",
     ("supervisor", "pread64"): "after the run: what the groups counted is not known (a limit that cannot "
                                "be read back is none)",
+    ("supervisor", "ppoll"): "after the release: the end of the execve is looked for at once, and waited for",
     ("supervisor", "pidfd_send_signal"): "only whether the command's process is called to our processor",
     ("job", "sched_yield"): "the same",
     ("supervisor", "statfs"): "the hierarchy is found in mountinfo",
