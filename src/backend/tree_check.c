@@ -15,9 +15,7 @@
  * then: when it cannot be told, no. */
 static bool is_nested(void)
 {
-	struct idmap m;
-
-	return idmap_read(AT_FDCWD, "/proc/self/uid_map", &m) && !idmap_is_identity(&m);
+	return userns_here() == USERNS_OTHER;
 }
 
 int tree_check_ids(const struct spec *s, const char *backend, struct brig_error *err)

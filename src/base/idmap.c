@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/idmap.h"
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/sys.h"
 
 bool idmap_read(int dir, const char *file, struct idmap *m)
 {
@@ -28,4 +31,17 @@ bool idmap_read(int dir, const char *file, struct idmap *m)
 bool idmap_is_identity(const struct idmap *m)
 {
 	return m->inside == 0 && m->outside == 0 && m->count == UINT32_MAX;
+}
+
+enum userns userns_here(void)
+{
+	struct idmap m;
+
+	if (!idmap_read(AT_FDCWD, "/proc/self/uid_map", &m))
+		return USERNS_UNKNOWN;
+	if (idmap_is_identity(&m))
+		return USERNS_INITIAL;
+	cleanup_close int self = sys_pidfd_open(getpid());
+	return sys_pidfd_namespace(self, PIDFD_GET_USER) == USERNS_INITIAL_INODE ?
+		       USERNS_INITIAL : USERNS_OTHER;
 }

@@ -15,4 +15,13 @@ bool idmap_read(int dir, const char *file, struct idmap *m);
 /* Is every id here the same id outside? */
 bool idmap_is_identity(const struct idmap *m);
 
+/* Whose root is root here?  Where the text says that it is somebody else's than the
+ * machine's, the kernel is asked again, as the command may come to keep the id then: a file
+ * may be mounted over the text. */
+enum userns { USERNS_UNKNOWN, USERNS_INITIAL, USERNS_OTHER };
+enum userns userns_here(void);
+
+/* The inode number of the machine's own, part of the kernel's interface. */
+#define USERNS_INITIAL_INODE 0xEFFFFFFDu
+
 #endif

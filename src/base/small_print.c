@@ -29,6 +29,7 @@ struct line {
 	char *out;
 	size_t size;
 	size_t len; /* of all of it, also of what does not fit */
+	va_list ap; /* in here, as a function cannot be handed one and take from it */
 };
 
 static void put(struct line *l, const char *s, size_t n)
@@ -55,7 +56,7 @@ static void put_number(struct line *l, unsigned long long v, bool minus)
 }
 
 /* One conversion, from behind its '%'.  The end of it, or NULL: not one of ours. */
-static const char *convert(struct line *l, const char *f, va_list ap)
+static const char *convert(struct line *l, const char *f)
 {
 	const char *s;
 	long long v;
@@ -65,55 +66,58 @@ static const char *convert(struct line *l, const char *f, va_list ap)
 		put(l, f, 1);
 		return f + 1;
 	case 's':
-		s = va_arg(ap, const char *);
+		s = va_arg(l->ap, const char *);
 		if (!s)
 			return NULL;
 		put(l, s, strlen(s));
 		return f + 1;
 	case 'd':
-		v = va_arg(ap, int);
+		v = va_arg(l->ap, int);
 		put_number(l, v < 0 ? 0 - (unsigned long long)v : (unsigned long long)v, v < 0);
 		return f + 1;
 	case 'u':
-		put_number(l, va_arg(ap, unsigned), false);
+		put_number(l, va_arg(l->ap, unsigned), false);
 		return f + 1;
 	case 'z':
 		if (f[1] != 'u')
 			return NULL;
-		put_number(l, va_arg(ap, size_t), false);
+		put_number(l, va_arg(l->ap, size_t), false);
 		return f + 2;
 	case 'l':
 		if (f[1] != 'l' || f[2] != 'u')
 			return NULL;
-		put_number(l, va_arg(ap, unsigned long long), false);
+		put_number(l, va_arg(l->ap, unsigned long long), false);
 		return f + 3;
 	default:
 		return NULL;
 	}
 }
 
-static bool print(struct line *l, const char *fmt, va_list ap)
+static bool print(struct line *l, const char *fmt)
 {
 	while (fmt && *fmt) {
 		size_t n = 0;
 		while (fmt[n] && fmt[n] != '%')
 			n++;
 		put(l, fmt, n);
-		fmt = fmt[n] ? convert(l, fmt + n + 1, ap) : fmt + n;
+		fmt = fmt[n] ? convert(l, fmt + n + 1) : fmt + n;
 	}
 	return fmt && l->len < INT_MAX;
 }
 
 int SMALL_PRINT_NAME(char *out, size_t size, const char *fmt, va_list ap)
 {
-	struct line l = { out, size, 0 };
-	va_list again;
+	struct line l = { .out = out, .size = size };
 
-	va_copy(again, ap);
-	bool ours = print(&l, fmt, ap);
-	int n = ours ? (int)l.len : SMALL_PRINT_REAL(out, size, fmt, again);
-	va_end(again);
-	if (ours && size)
+	/* a size that was computed wrong is the library's to refuse */
+	if (size > INT_MAX)
+		return SMALL_PRINT_REAL(out, size, fmt, ap);
+	va_copy(l.ap, ap);
+	bool ours = print(&l, fmt);
+	va_end(l.ap);
+	if (!ours)
+		return SMALL_PRINT_REAL(out, size, fmt, ap);
+	if (size)
 		out[l.len < size ? l.len : size - 1] = '\0';
-	return n;
+	return (int)l.len;
 }

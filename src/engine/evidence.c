@@ -175,6 +175,9 @@ void evidence_read_own(struct evidence *ev)
 {
 	cleanup_close int self = sys_pidfd_open(getpid());
 	read_namespaces(ev->ns_host, getpid(), self, NULL);
+	/* whatever was read elsewhere: in here id 0 is root of the machine */
+	if (ev->ns_host[LAYER_USER] == USERNS_INITIAL_INODE)
+		ev->nested = false;
 	/* no filter around us: nothing to count */
 	struct field own = { .name = "Seccomp_filters", .base = 10, .found = true };
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0) {

@@ -60,8 +60,9 @@ bool spawn_may_share(unsigned long long memory_limit);
  * - Below its /proc some files are a matter of the memory (oom_score_adj, for one).  So
  *   the memory is made undumpable: all of /proc/PID belongs to root then, and nobody
  *   else may look at it or write there.  The kernel keeps it so when the id changes,
- *   unless fs.suid_dumpable is 1.  Whoever reads the evidence needs CAP_SYS_PTRACE then.
- *   Only for the first who asked for rooms: two could not agree when it ends.
+ *   unless fs.suid_dumpable is 1, which matters only if the id is owned.  Whoever reads
+ *   the evidence needs CAP_SYS_PTRACE then.  Only for the first who asked for rooms: two
+ *   could not agree when it ends.
  * - In version 1 of control groups a process may be moved by the owner of its id, to a
  *   group with so little memory that the kernel kills all who share.  In version 2 that
  *   takes rights over the group it is in.  `v1`: version 1 is, or may be, in use.

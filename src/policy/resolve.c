@@ -110,11 +110,9 @@ static void resolve_required(const struct brig_spec *rq, struct spec *s)
  * is somebody's ordinary id outside. */
 static bool in_initial_userns(void)
 {
-	struct idmap m;
-
 	/* when it cannot be told, root is taken for root of the machine: otherwise the
 	 * command could be given that id */
-	return !idmap_read(AT_FDCWD, "/proc/self/uid_map", &m) || idmap_is_identity(&m);
+	return userns_here() != USERNS_OTHER;
 }
 
 /* After the workspace is known: its owner decides. */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks that worked once.  Each was found by trying; none may come back."""
+import json
 import os
 import signal
 import subprocess
@@ -360,3 +361,30 @@ def test_root_that_cannot_read_its_id_map_is_still_root(who, backend):
         assert p.stdout.split()[0] == "1234", p
         if backend == "native":
             assert p.stdout.split()[1:] == ["1234", "1234", "1"], p
+
+
+@pytest.mark.parametrize("owner", [0, 1234])
+@pytest.mark.parametrize("backend", ["native", "landlock", "bwrap"])
+def test_root_with_a_false_id_map_is_still_root(who, backend, owner):
+    """A text mounted over root's id map, with a second proc beside it, so that a sandbox may mount
+    its own: taken for root of a container, the command had host uid 0, and the evidence agreed."""
+    if not who.is_root:
+        pytest.skip("only root could become root")
+    os.chown(who.ws, owner, owner)
+    false_map, proc = who.base / "false_map", who.base / "proc"
+    false_map.write_text("0 1000 1\n")
+    proc.mkdir()
+    p = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c",
+                        'mount -t proc proc "$1" && mount --bind "$2" /proc/$$/uid_map || exit 99; shift 2; exec "$@"',
+                        "sh", proc, false_map, BRIG, "run", "--json", "--backend", backend, "--workspace", who.ws, "--",
+                        "sh", "-c", "cat /proc/self/uid_map; touch here; stat -c %u here"],
+                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+    assert p.returncode in (0, 125), p
+    made = who.ws / "here"
+    if p.returncode == 125:
+        assert not made.exists(), p
+        return
+    said = json.loads(p.stdout)
+    assert said["evidence"].get("uid_outside", 0) != 0 or backend == "landlock", said
+    if backend == "landlock":
+        assert owner != 0 and said["stdout"].split()[-1] == str(owner), said

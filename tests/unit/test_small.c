@@ -167,6 +167,11 @@ static void prints_odd_ones_as_the_library_does(void **state)
 	small(out, sizeof out, "a ");
 	assert_string_equal(out, "a ");
 	assert_int_equal(fell_back, 1);
+	/* what underflowed is not a size */
+	strcpy(out, "untouched");
+	fell_back = 0;
+	small(out, SIZE_MAX - 3, "%s", "x");
+	assert_int_equal(fell_back, 1);
 	/* without room nothing is written, not even the end */
 	assert_int_equal(small(NULL, 0, "%s-%d", "abc", 12), 6);
 }
