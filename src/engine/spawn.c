@@ -73,18 +73,15 @@ static bool may_look(void)
 	       (caps[0].effective & 1u << CAP_SYS_PTRACE);
 }
 
-/* What it becomes when an id changes; what cannot be read is not trusted. */
-static bool stays_hidden(void)
+bool spawn_hide(struct spawn_rooms *r, bool movable)
 {
 	char kept[8];
 
-	return fd_read_at(AT_FDCWD, "/proc/sys/fs/suid_dumpable", kept, sizeof kept) > 0 &&
-	       (kept[0] == '0' || kept[0] == '2') && kept[1] == '\n';
-}
-
-bool spawn_hide(struct spawn_rooms *r, bool owned, bool v1)
-{
-	if (r->at != first || (owned && v1) || !may_look() || (owned && !stays_hidden()))
+	if (r->at != first || movable || !may_look())
+		return false;
+	/* what it becomes when an id changes; what cannot be read is not trusted */
+	if (fd_read_at(AT_FDCWD, "/proc/sys/fs/suid_dumpable", kept, sizeof kept) <= 0 ||
+	    (kept[0] != '0' && kept[0] != '2') || kept[1] != '\n')
 		return false;
 	r->was_open = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1;
 	r->hidden = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;

@@ -54,20 +54,20 @@ bool spawn_may_share(unsigned long long memory_limit);
 
 /*
  * For root, whose process takes another id while it shares our memory.  The owner of
- * that id, if it is `owned`, may do things to the process that concern everybody who
+ * that id, if it has one, may do things to the process that concern everybody who
  * shares.  True when there is nothing left of that; until the rooms are freed.
  *
  * - Below its /proc some files are a matter of the memory (oom_score_adj, for one).  So
  *   the memory is made undumpable: all of /proc/PID belongs to root then, and nobody
  *   else may look at it or write there.  The kernel keeps it so when the id changes,
- *   unless fs.suid_dumpable is 1, which matters only if the id is owned.  Whoever reads
- *   the evidence needs CAP_SYS_PTRACE then.  Only for the first who asked for rooms: two
- *   could not agree when it ends.
+ *   unless fs.suid_dumpable is 1.  Whoever reads the evidence needs CAP_SYS_PTRACE then.
+ *   Only for the first who asked for rooms: two could not agree when it ends.
  * - In version 1 of control groups a process may be moved by the owner of its id, to a
  *   group with so little memory that the kernel kills all who share.  In version 2 that
- *   takes rights over the group it is in.  `v1`: version 1 is, or may be, in use.
+ *   takes rights over the group it is in.  `movable`: the id has an owner, and version 1
+ *   is, or may be, in use.
  */
-bool spawn_hide(struct spawn_rooms *r, bool owned, bool v1);
+bool spawn_hide(struct spawn_rooms *r, bool movable);
 
 /*
  * clone3() with a function to run, in room number i; with CLONE_VM in args->flags

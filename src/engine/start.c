@@ -261,7 +261,7 @@ static bool may_start_early(struct run *r)
 
 	/* root's workspace is shown under an id that nobody has */
 	return spawn_may_share(s->limits.memory) &&
-	       (!s->as_root || spawn_hide(&r->l.rooms, !s->idmapped, r->late_limits));
+	       (!s->as_root || spawn_hide(&r->l.rooms, !s->idmapped && r->late_limits));
 }
 
 /* The builder and the plan, in the order that is possible. */
