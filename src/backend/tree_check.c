@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a backend without mounts of brig's making refuses, and what it executes. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "backend/tree.h"
 #include "base/err.h"
-#include "base/fd.h"
 #include "base/idmap.h"
 #include "base/str.h"
 

@@ -8,8 +8,9 @@
  *
  * So the builder is born where the supervisor is, and the job goes to the other one.
  * And when the supervisor reads the evidence it goes where the job was, which waits for
- * it, as long as the builder is at work.  With more processors there is one for
- * everybody, and nothing is done.
+ * it, as long as the builder is at work.  At the end init, which is woken where the command
+ * was, ends beside the supervisor, and the custodian where that is.  With more processors
+ * there is one for everybody, and nothing is done.
  */
 #ifndef ENGINE_PLACE_H
 #define ENGINE_PLACE_H

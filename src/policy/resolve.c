@@ -13,10 +13,9 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/idmap.h"
 #include "base/id.h"
+#include "base/idmap.h"
 #include "base/str.h"
-#include "base/sys.h"
 #include "engine/layers.h"
 #include "policy/registries.h"
 

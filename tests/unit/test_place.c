@@ -7,7 +7,10 @@
 
 #include <cmocka.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "engine/place.h"
 
@@ -90,6 +93,33 @@ static void test_two(void **state)
 	assert_true(CPU_EQUAL(&free, &two));
 }
 
+/* Somebody else: where we are, and where we are not. */
+static void test_others(void **state)
+{
+	struct place p;
+	cpu_set_t its, here_only;
+
+	(void)state;
+	find_two(&p);
+	place_hold(&p); /* or we might move in between */
+	here_only = now();
+	pid_t child = fork();
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	assert_true(child > 0);
+	place_keep_off(&p, child);
+	assert_int_equal(sched_getaffinity(child, sizeof its, &its), 0);
+	assert_int_equal(CPU_COUNT(&its), 1);
+	assert_false(CPU_EQUAL(&its, &here_only));
+	place_call(&p, child);
+	assert_int_equal(sched_getaffinity(child, sizeof its, &its), 0);
+	assert_true(CPU_EQUAL(&its, &here_only));
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 /* One that is no longer allowed is stayed away from, whoever names it. */
 static void test_move(void **state)
 {
@@ -115,6 +145,7 @@ static void test_one(void **state)
 	place_find(&p);
 	assert_false(p.two);
 	place_hold(&p);
+	place_keep_off(&p, 0);
 	assert_int_equal(place_move(&p, 1), 0);
 	assert_int_equal(place_leave(&p, sched_getcpu()), 0);
 	assert_int_equal(place_release(&p), 0);
@@ -140,6 +171,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_two, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_others, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_move, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_one, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_three, set_up, tear_down),
