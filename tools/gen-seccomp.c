@@ -29,6 +29,8 @@ static int build(const char *which, enum seccomp_arch arch,
 {
 	if (strcmp(which, "floor") == 0)
 		return seccomp_floor_build(arch, policy, problem, name);
+	if (strcmp(which, "hostns_notify") == 0)
+		return seccomp_hostns_build(arch, policy, problem, name);
 	return seccomp_default_build(arch, strcmp(which, "default_notify") == 0,
 				     policy, problem, name);
 }
@@ -96,6 +98,8 @@ int main(int argc, char **argv)
 	int r = print_filter("floor", arch, policy);
 	if (r == 0)
 		r = print_filter("default_plain", arch, policy);
+	if (r == 0)
+		r = print_filter("hostns_notify", arch, policy);
 	/* last: the policy's table of reported errnos is printed below */
 	if (r == 0)
 		r = print_filter("default_notify", arch, policy);

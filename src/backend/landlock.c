@@ -50,9 +50,12 @@ struct state {
 	unsigned short filter_len;
 	struct egress egress; /* with an allow-list */
 	struct connects connects;
-	struct sock_filter joined[LANDLOCK_JOINED_MAX]; /* with the default one */
-	unsigned short joined_len;
+	struct seccomp_prog both; /* that one and the default one, as one */
+	struct sock_filter joined[LANDLOCK_JOINED_MAX]; /* if it has to be made here */
 };
+
+/* From this version on it sees truncation, and needs no help with it. */
+enum { ABI_TRUNCATE = 3 };
 
 static void release(void *p)
 {
@@ -273,6 +276,19 @@ static int make_env(struct state *st)
 	return r == 0 ? add_proxies(st) : r;
 }
 
+static int make_filters(struct state *st)
+{
+	st->filter_len = landlock_filter(st->filter, st->abi, st->spec->net);
+	if (st->spec->net == NET_NONE && st->abi >= ABI_TRUNCATE) {
+		st->both = *seccomp_hostns(); /* the usual case, compiled ahead */
+		return 0;
+	}
+	unsigned short n = landlock_filter_join(st->joined, st->filter, st->filter_len,
+						seccomp_default(true));
+	st->both = (struct seccomp_prog){ .insns = st->joined, .len = n, .notify = true };
+	return n ? 0 : -E2BIG;
+}
+
 static int prepare(const struct spec *s, void **state, struct brig_error *err)
 {
 	struct state *st = calloc(1, sizeof *st);
@@ -292,11 +308,8 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 		r = scratch_plan(&st->scratch, s->id, s->nested, err);
 	if (r < 0)
 		return r;
-	st->filter_len = landlock_filter(st->filter, st->abi, s->net);
-	st->joined_len = landlock_filter_join(st->joined, st->filter, st->filter_len,
-					      seccomp_default(true));
-	return st->joined_len ? 0 : err_set(err, BRIG_E_INTERNAL, E2BIG, "prepare",
-					    "the filter");
+	return make_filters(st) < 0 ? err_set(err, BRIG_E_INTERNAL, E2BIG, "prepare",
+					      "the filter") : 0;
 }
 
 static int plan(const struct spec *s, void *state, struct brig_error *err)
@@ -390,10 +403,8 @@ static int load_filters(const struct state *st, int *listener)
 	const bool ask = st->spec->net == NET_ALLOW;
 	const struct seccomp_prog own = { .insns = st->filter, .len = st->filter_len,
 					  .notify = ask };
-	const struct seccomp_prog joined = { .insns = st->joined, .len = st->joined_len,
-					     .notify = true };
 	const struct seccomp_prog *theirs = st->spec->seccomp;
-	int asks = -1, r = theirs ? 0 : exec_filter(&joined, listener);
+	int asks = -1, r = theirs ? 0 : exec_filter(&st->both, listener);
 
 	/* somebody else's supervisor is around us: see exec_filter() */
 	if (!theirs && (r != -EBUSY || ask))

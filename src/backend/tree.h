@@ -69,9 +69,9 @@ struct tree_job {
 	 * descriptor that confine() gets, which waits for it.  May be NULL.  -errno with
 	 * err: then nothing is released. */
 	int (*offer)(void *arg, struct brig_error *err);
-	/* When there is a keeper, in it or in the command's process before that gives up
-	 * its privileges: makes what leave() removes.  Needs no plan.  No allocation.
-	 * May be NULL.  -errno. */
+	/* When there is a keeper, in the command's process before it gives up its privileges
+	 * (or in a keeper that is a copy): makes what leave() removes, which may find nothing
+	 * noted here.  Needs no plan.  No allocation.  May be NULL.  -errno. */
 	int (*begin)(void *arg);
 	/* Last steps of the command's process before READY: by the plan, and the filter.
 	 * No allocation, no stdio.  They fill *ready, and *listener when the filter tells

@@ -60,9 +60,10 @@ static void fail(const struct child *c, enum brig_code code, int errnum,
 /* A record; without it the supervisor has given up, or is gone. */
 static void await(const struct child *c, enum wire_type type, struct wire_in *in)
 {
-	/* to a sandbox program it is a long way: then being awake is worth it */
-	int r = c->t->job->gate ? wire_wait_soon(c->ends.ctl, type, in) :
-				  wire_wait(c->ends.ctl, type, in);
+	/* To a sandbox program it is a long way: then being awake is worth it.  And groups
+	 * come last, when we have nothing left to do but to enter them. */
+	int r = c->t->job->gate || type == WIRE_GROUPS ? wire_wait_soon(c->ends.ctl, type, in) :
+							 wire_wait(c->ends.ctl, type, in);
 
 	if (r == -EMFILE)
 		fail(c, BRIG_E_SETUP_FAILED, EMFILE, "setup", "descriptors");
@@ -336,8 +337,7 @@ static void become_nobody(const struct child *c)
 	 * nothing can be typed into it (TIOCSTI, CVE-2017-5226). */
 	if (setsid() < 0)
 		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "a new session");
-	int r = c->t->borrowed && c->t->share && c->job->begin ?
-			c->job->begin(c->job->arg) : 0;
+	int r = c->t->borrowed && c->job->begin ? c->job->begin(c->job->arg) : 0;
 	if (r < 0)
 		fail(c, BRIG_E_SETUP_FAILED, -r, "setup", "the private directory");
 	set_limits(c);

@@ -250,8 +250,8 @@ int keeper_main(void *arg)
 		word_set(&t->in_office);
 		r = await_group(&k);
 	}
-	/* a command's process that borrows does it itself; what a copy notes nobody sees */
-	if (r == 0 && !k.orphaned && !(t->borrowed && t->share))
+	/* else the command's process does it: there is another processor for that */
+	if (r == 0 && !k.orphaned && !t->borrowed)
 		r = t->job->begin ? t->job->begin(t->job->arg) : 0;
 	if (r == 0 && !k.orphaned)
 		r = start(t);

@@ -171,7 +171,9 @@ static void judge_and_release(struct tree *t)
 	t->res->setup_us = (t->t_release - t->t_start) / 1000;
 	/* It has its own copies: end of file must mean that it closed them. */
 	tree_close_ends(&t->ends);
-	watch_foresee(&t->cg, &t->held);
+	watch_foresee(&t->cg);
+	if (t->job->gate) /* there are namespaces */
+		collect_ahead(&t->held);
 }
 
 /*
@@ -312,7 +314,10 @@ static void on_unfiltered(struct tree *t)
 {
 	const struct tree_job *job = t->job;
 
-	collect_hold(&t->held, take_fd(&t->listener));
+	if (job->gate) /* with what else is held: its end takes a while */
+		collect_hold(&t->held, take_fd(&t->listener));
+	/* alone it is let go sooner than the collector is woken */
+	fd_close(&t->listener);
 	if (!t->released || job->gate)
 		return; /* a gate's init is not under it */
 	if (job->protect && protect_untouched(job->protect, job->spec->workspace.fd))
@@ -320,7 +325,6 @@ static void on_unfiltered(struct tree *t)
 	if (t->job->leave)
 		t->job->leave(t->job->arg);
 	tree_account(t);
-	collect_later(&t->held);
 }
 
 static void on_signal(struct tree *t)

@@ -26,6 +26,14 @@ const struct seccomp_prog *seccomp_default(bool notify)
 	return notify ? &with_notify : &plain;
 }
 
+const struct seccomp_prog *seccomp_hostns(void)
+{
+	static const struct seccomp_prog prog = { .insns = hostns_notify,
+						  .len = COUNT(hostns_notify),
+						  .notify = true };
+	return &prog;
+}
+
 const struct seccomp_prog *seccomp_floor(void)
 {
 	static const struct seccomp_prog prog = { .insns = floor_insns,

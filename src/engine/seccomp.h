@@ -24,6 +24,10 @@ struct seccomp_prog {
  * seccomp_refusal_errno(); without it the same errno comes from the filter. */
 const struct seccomp_prog *seccomp_default(bool notify);
 
+/* The same, with notify, for a process in the host's namespaces that has no network; what
+ * those would close it closes. */
+const struct seccomp_prog *seccomp_hostns(void);
+
 /* Loaded beside a caller's own profile, which it can only tighten: what would
  * outlive the sandbox stays refused whatever the profile says. */
 const struct seccomp_prog *seccomp_floor(void);

@@ -34,6 +34,13 @@ int seccomp_default_build(enum seccomp_arch arch, bool notify,
 			  const char **problem, const char **name);
 
 /*
+ * The same, with notify, for a process that shares the host's namespaces and has no
+ * network: no sockets, no IPC objects, no limits of others.  Returns as above.
+ */
+int seccomp_hostns_build(enum seccomp_arch arch, struct seccomp_default_policy *out,
+			 const char **problem, const char **name);
+
+/*
  * The floor: what stays refused under a caller's own profile, because it would
  * outlive the sandbox or reach out of it by itself (set-id files and devices
  * in the workspace, typing into a terminal).  Everything else is allowed: the

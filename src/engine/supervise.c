@@ -163,7 +163,8 @@ static void foresee(struct run *r)
 	if (r->l.shares)
 		spawn_forget();
 	root_reap_holder(&r->l.root, false);
-	watch_foresee(&r->cg, &r->held);
+	watch_foresee(&r->cg);
+	collect_ahead(&r->held);
 }
 
 /* One record; false when there was none, or there will be no more. */

@@ -224,11 +224,10 @@ void watch_sweep(const struct protect *p, int wsfd, struct brig_result *res)
 			    "look at the workspace before using it", 1);
 }
 
-void watch_foresee(struct cgroup *cg, struct collect *held)
+void watch_foresee(struct cgroup *cg)
 {
 	cgroup_close(cg);
 	cgroup_open_usage(cg);
-	collect_ahead(held);
 }
 
 void watch_account(struct cgroup *cg, struct brig_result *res)

@@ -14,7 +14,6 @@
 
 #include "engine/capture.h"
 #include "engine/cgroup.h"
-#include "engine/collect.h"
 #include "engine/result.h"
 #include "engine/spec.h"
 #include "engine/terminal.h"
@@ -86,7 +85,7 @@ void watch_exec_failed(const char *command, int errnum, struct brig_error *err);
 void watch_sweep(const struct protect *p, int wsfd, struct brig_result *res);
 /* Nobody enters the groups any more, and nobody waits for us until the command has ended:
  * what would take its time then. */
-void watch_foresee(struct cgroup *cg, struct collect *held);
+void watch_foresee(struct cgroup *cg);
 /* What the control groups counted. */
 void watch_account(struct cgroup *cg, struct brig_result *res);
 

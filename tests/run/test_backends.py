@@ -389,9 +389,9 @@ def test_every_kind_of_keeper(variant, backend):
     assert code == 124 and json.loads(out)["timed_out"]
     assert not survivors(m), survivors(m)
     run("--", "sh", "-c", crowd, kill=lambda: len(survivors("sleep\0" + m)) == 2)
-    groups = set(cgroup_dirs("01"))  # ours, and of who runs beside us
+    groups = set(cgroup_dirs("brig-01"))  # ours, and of who runs beside us
     assert wait_until(lambda: not survivors(m), 5), survivors(m)
-    assert wait_until(lambda: not groups & set(cgroup_dirs("01")), 20)
+    assert wait_until(lambda: not groups & set(cgroup_dirs("brig-01")), 20)
     out, code = run("--", "/nonexistent")
     assert code == 127 and json.loads(out)["error"]["code"] == "NOT_FOUND"
     assert wait_until(lambda: not [x for x in set(os.listdir("/tmp")) - before if x.startswith("brig-01")])
