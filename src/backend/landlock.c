@@ -63,7 +63,7 @@ static void release(void *p)
 
 	if (!st)
 		return;
-	scratch_remove(&st->scratch, st->uid);
+	scratch_remove(&st->scratch, st->uid, st->gid);
 	scratch_forget(&st->scratch);
 	if (st->spec && st->spec->net == NET_ALLOW)
 		egress_forget(&st->egress);
@@ -364,6 +364,20 @@ static int begin(void *arg)
 	return scratch_make(&st->scratch, st->uid, st->gid);
 }
 
+static int begun(const void *arg)
+{
+	const struct state *st = arg;
+
+	return st->scratch.fd;
+}
+
+static void took(void *arg, int fd)
+{
+	struct state *st = arg;
+
+	scratch_took(&st->scratch, fd);
+}
+
 /* May everybody list the root directory, and does no rule allow it? */
 static bool root_proves(const struct spec *s)
 {
@@ -458,13 +472,6 @@ static int filter(const void *arg, struct wire *ready, int *listener, const char
 	return 0;
 }
 
-static int highest(const void *arg)
-{
-	const struct state *st = arg;
-
-	return st->scratch.fd;
-}
-
 static unsigned judge(const void *arg, const struct evidence *ev,
 		      const struct wire *ready, pid_t pid, unsigned bits)
 {
@@ -494,7 +501,7 @@ static void leave(void *arg)
 {
 	struct state *st = arg;
 
-	scratch_remove(&st->scratch, st->uid); /* a failure shows in settle() */
+	scratch_remove(&st->scratch, st->uid, st->gid); /* a failure shows in settle() */
 }
 
 static void settle(void *arg, struct brig_result *res)
@@ -502,9 +509,11 @@ static void settle(void *arg, struct brig_result *res)
 	struct state *st = arg;
 
 	guard_report(st->guard, st->spec->workspace.fd, res);
-	if (scratch_remove(&st->scratch, st->uid) < 0 && res)
+	if (scratch_remove(&st->scratch, st->uid, st->gid) < 0 && res)
 		result_deny(res, "path", st->scratch.path,
-			    "the private directory could not be removed", "remove it", 1);
+			    "the private directory could not be removed",
+			    "what is left in it is not the command's user's to remove, or a "
+			    "mount: look at it, then remove it", 1);
 }
 
 static void notified(void *arg, int *listener, uint32_t refused[DENY_MAX_CALL],
@@ -525,7 +534,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	struct tree_job job = {
 		.spec = s, .argv = s->argv, .sandbox = true, .wanted = watch_wanted(s),
 		.can = CAN, .plan = plan_job, .offer = offer, .begin = begin,
-		.confine = confine, .filter = filter, .highest = highest,
+		.begun = begun, .took = took, .confine = confine, .filter = filter,
 		.judge = judge, .leave = leave, .settle = settle, .arg = st,
 		/* the keeper must not see half of the proxies */
 		.plan_first = s->net == NET_ALLOW,

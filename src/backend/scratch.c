@@ -3,13 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -67,9 +63,22 @@ int scratch_plan(struct scratch *s, const char *id, bool nested, struct brig_err
 			     "give /tmp its mode 1777");
 		return -EPERM;
 	}
-	snprintf(s->name, sizeof s->name, "brig-%s", id);
+	/* The id is known to everybody as soon as a control group has its name: who could guess
+	 * this one, too, could be there first. */
+	char secret[17];
+	if (scratch_random(secret, 8) < 0)
+		return err_set(err, BRIG_E_SETUP_FAILED, EIO, "temp", "random numbers");
+	snprintf(s->name, sizeof s->name, "brig-%s-%s", id, secret);
 	snprintf(s->path, sizeof s->path, "%.4000s/%s", parent, s->name);
 	return 0;
+}
+
+/* Which one it is comes first: the keeper may read this at any time. */
+static void note(struct scratch *s, int fd, const struct stat *st)
+{
+	s->dev = st->st_dev;
+	s->ino = st->st_ino;
+	__atomic_store_n(&s->fd, fd, __ATOMIC_RELEASE);
 }
 
 int scratch_make(struct scratch *s, uid_t uid, gid_t gid)
@@ -78,13 +87,14 @@ int scratch_make(struct scratch *s, uid_t uid, gid_t gid)
 
 	if (mkdirat(s->parent, s->name, 0700) < 0)
 		return -errno;
-	s->fd = openat(s->parent, s->name,
-		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	cleanup_close int fd = openat(s->parent, s->name,
+				      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* the sticky bit keeps others from putting theirs in its place */
-	if (s->fd < 0 || fstat(s->fd, &st) < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	if (st.st_uid != geteuid())
 		return -EPERM;
+	note(s, take_fd(&fd), &st);
 	if (fchmod(s->fd, 0700) < 0)
 		return -errno;
 	if (geteuid() == 0 && (uid != geteuid() || gid != getegid()) &&
@@ -93,168 +103,43 @@ int scratch_make(struct scratch *s, uid_t uid, gid_t gid)
 	return 0;
 }
 
-static bool is_dots(const char *n)
+/* Made by another process with the same plan, or left without permissions.  Who only knows the
+ * name knows nothing: in a directory for everybody somebody may have put another one there. */
+static int reopen(const struct scratch *s)
 {
-	return n[0] == '.' && (!n[1] || (n[1] == '.' && !n[2]));
-}
+	const int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	struct stat st;
+	cleanup_close int path = openat(s->parent, s->name, O_PATH | flags);
 
-/* Opens a directory below dir, made ours to use first if need be. */
-static int open_dir(int dir, const char *name)
-{
-	int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-	int fd = openat(dir, name, O_RDONLY | flags);
-
-	if (fd >= 0 || errno != EACCES)
-		return fd < 0 ? -errno : fd;
-	cleanup_close int path = openat(dir, name, O_PATH | flags);
 	if (path < 0)
 		return -errno;
-	int mode = protect_unlock(path);
-	if (mode < 0)
-		return mode;
-	fd = openat(dir, name, O_RDONLY | flags);
+	if (!s->ino || fstat(path, &st) < 0 || st.st_ino != s->ino || st.st_dev != s->dev)
+		return -ESTALE;
+	int fd = openat(path, ".", O_RDONLY | flags);
+	if (fd < 0 && errno == EACCES && protect_unlock(path) >= 0)
+		fd = openat(path, ".", O_RDONLY | flags);
 	return fd < 0 ? -errno : fd;
 }
 
-/*
- * One pass over a directory: files go, of the directories the first that is
- * not empty is opened and returned in *deeper.  1 when something was left for
- * another pass, 0 when it is empty, -errno when nothing more can be done.
- */
-static int pass(int dir, int *deeper)
-{
-	char buf[4096] __attribute__((aligned(8)));
-	int left = 0, err = 0;
-	bool any = false;
-
-	*deeper = -1;
-	if (lseek(dir, 0, SEEK_SET) < 0)
-		return -errno;
-	for (;;) {
-		long n = syscall(SYS_getdents64, dir, buf, sizeof buf);
-		if (n <= 0)
-			break;
-		for (long at = 0; at < n;) {
-			const struct sys_dirent *d = (const void *)(buf + at);
-			at += d->len;
-			if (is_dots(d->name))
-				continue;
-			if (unlinkat(dir, d->name, 0) == 0 ||
-			    unlinkat(dir, d->name, AT_REMOVEDIR) == 0) {
-				any = true;
-				continue;
-			}
-			left = 1;
-			int e = errno;
-			if (*deeper >= 0)
-				continue;
-			*deeper = open_dir(dir, d->name);
-			if (*deeper < 0)
-				err = e == ENOTDIR ? EPERM : e;
-		}
-	}
-	if (!left)
-		return 0;
-	return *deeper >= 0 || any ? 1 : -(err ? err : EPERM);
-}
-
-/* Takes away what makes a directory of ours unusable to us. */
-static void unlock(int dir)
-{
-	fchmod(dir, 0700);
-}
-
-/* Moves the directories in sub that hold something up into dir.  How many. */
-static int lift(int sub, int dir, const char *prefix, unsigned *serial)
-{
-	char buf[4096] __attribute__((aligned(8)));
-	int moved = 0;
-
-	if (lseek(sub, 0, SEEK_SET) < 0)
-		return 0;
-	long n = syscall(SYS_getdents64, sub, buf, sizeof buf);
-	for (long at = 0; at < n;) {
-		const struct sys_dirent *d = (const void *)(buf + at);
-		char up[40];
-		size_t k = strlen(prefix);
-		unsigned v = (*serial)++;
-
-		at += d->len;
-		if (is_dots(d->name))
-			continue;
-		memcpy(up, prefix, k);
-		for (int i = 0; i < 8; i++, v >>= 4)
-			up[k++] = "0123456789abcdef"[v & 15];
-		up[k] = '\0';
-		int in = open_dir(sub, d->name);
-		if (in >= 0) {
-			unlock(in); /* its ".." is written when it moves */
-			close(in);
-		}
-		moved += renameat(sub, d->name, dir, up) == 0;
-	}
-	return moved;
-}
-
-/*
- * Deep trees: not by recursion and not with a descriptor per level.  What lies
- * in a directory that is not empty is moved up to the top, under names that
- * nobody could have foreseen, so that no level is ever more than two below it.
- */
-int scratch_empty(int dir)
-{
-	unsigned serial = 0;
-	unsigned char seed[8];
-	char prefix[24] = ".brig-";
-
-	if (getrandom(seed, sizeof seed, 0) != (ssize_t)sizeof seed)
-		return -EIO;
-	for (size_t i = 0; i < sizeof seed; i++) {
-		prefix[6 + 2 * i] = "0123456789abcdef"[seed[i] >> 4];
-		prefix[7 + 2 * i] = "0123456789abcdef"[seed[i] & 15];
-	}
-	prefix[6 + 2 * sizeof seed] = '\0';
-	for (;;) {
-		int sub = -1;
-		int r = pass(dir, &sub);
-		if (r <= 0 || sub < 0) {
-			fd_close(&sub);
-			if (r <= 0)
-				return r;
-			continue;
-		}
-		unlock(sub);
-		for (;;) {
-			int inner = -1;
-			r = pass(sub, &inner);
-			bool stuck = r > 0 && inner >= 0 && lift(sub, dir, prefix, &serial) == 0;
-			fd_close(&inner);
-			if (stuck)
-				r = -EPERM;
-			if (r <= 0)
-				break;
-		}
-		close(sub);
-		if (r < 0)
-			return r; /* an immutable file, a mount: not ours to remove */
-	}
-}
-
-/* Made by somebody else who had the same plan, or left without permissions. */
-static int reopen(const struct scratch *s, uid_t uid)
+static bool is_there(const struct scratch *s)
 {
 	struct stat st;
-	int fd = s->parent < 0 || !s->name[0] ? -ENOENT : open_dir(s->parent, s->name);
 
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st) == 0 && (st.st_uid == uid || st.st_uid == geteuid()))
-		return fd;
-	close(fd);
-	return -EPERM;
+	return fstatat(s->parent, s->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-int scratch_remove(struct scratch *s, uid_t uid)
+/* True when it was empty, and is gone.  That is looked at: it may have been another one, and
+ * ours is elsewhere, and a filter around us may have answered in the kernel's place. */
+static bool remove_name(const struct scratch *s, int fd)
+{
+	struct stat st;
+
+	if (unlinkat(s->parent, s->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return false;
+	return fd < 0 ? !is_there(s) : fstat(fd, &st) == 0 && st.st_nlink == 0;
+}
+
+int scratch_remove(struct scratch *s, uid_t uid, gid_t gid)
 {
 	/* Taken first: who is killed in here leaves a number behind that another
 	 * process must not take for the directory. */
@@ -264,20 +149,33 @@ int scratch_remove(struct scratch *s, uid_t uid)
 		fd_close(&fd);
 		return 0;
 	}
-	if (fd < 0)
-		fd = reopen(s, uid);
-	if (fd >= 0) {
-		unlock(fd);
-		r = scratch_empty(fd);
-	} else if (fd != -ENOENT) {
-		r = fd;
+	/* mostly there is nothing in it */
+	if (!remove_name(s, fd)) {
+		if (fd < 0)
+			fd = reopen(s);
+		r = fd < 0 ? fd : scratch_empty_as(fd, uid, gid);
+		if (fd == -ENOENT)
+			r = 0;
+		else if (unlinkat(s->parent, s->name, AT_REMOVEDIR) < 0 && errno != ENOENT && r == 0)
+			r = -errno;
+		if (r == 0 && is_there(s))
+			r = -EPROTO;
 	}
 	fd_close(&fd);
-	if (unlinkat(s->parent, s->name, AT_REMOVEDIR) < 0 && errno != ENOENT && r == 0)
-		r = -errno;
 	if (r == 0)
 		s->name[0] = '\0';
 	return r;
+}
+
+void scratch_took(struct scratch *s, int fd)
+{
+	struct stat st;
+
+	if (s->fd >= 0 || fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode)) {
+		close(fd);
+		return;
+	}
+	note(s, fd, &st);
 }
 
 void scratch_forget(struct scratch *s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The supervisor of a process tree: preparation, end and account. */
+/* The supervisor of a process tree: what is made, and the start of its processes. */
 #include "backend/tree.h"
 
 #include <errno.h>
@@ -15,7 +15,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -142,9 +141,6 @@ static int make_channels(struct tree *t, struct brig_error *err)
 }
 
 _Static_assert((int)WIRE_GROUPS_MAX >= (int)CG_MAX_DIRS, "the gate takes all groups");
-
-/* How long a keeper that was killed may take to end. */
-#define KEEPER_LAST_MS 1000
 
 /* How much memory may be lent out: what is killed for want of memory takes along all
  * that share it, and the keeper should not be a part of the largest process around. */
@@ -440,131 +436,6 @@ static int start(struct tree *t, struct brig_error *err)
 	return 0;
 }
 
-static void sweep_paths(struct tree *t, struct brig_result *res)
-{
-	const struct tree_job *job = t->job;
-
-	if (job->protect && !t->swept)
-		watch_sweep(job->protect, job->spec->workspace.fd, res);
-	t->swept = true;
-}
-
-void tree_settle(struct tree *t, struct brig_result *res)
-{
-	const struct tree_job *job = t->job;
-
-	if (!__atomic_load_n(&t->planned, __ATOMIC_ACQUIRE)) {
-		if (job->leave) /* nothing ran, and nothing was looked at */
-			job->leave(job->arg);
-		return;
-	}
-	sweep_paths(t, res);
-	if (job->settle)
-		job->settle(job->arg, res);
-}
-
-void tree_account(struct tree *t)
-{
-	if (!t->accounted)
-		watch_account(&t->cg, t->res);
-	t->accounted = true;
-}
-
-/* The keeper is gone, or was killed: then its tree fell to us. */
-static void take_over(struct tree *t)
-{
-	if (t->tree_gone)
-		return;
-	cgroup_kill(&t->cg);
-	/* not yet reaped, it still tells when it began; what the caller had
-	 * before is not ours */
-	uint64_t since = tree_began(t->keeper);
-	t->left += since ? tree_sweep(since) : 1;
-}
-
-/* It has nothing left to do but to end, and may be about to. */
-static void dismiss_keeper(const struct tree *t)
-{
-	if (t->keeper > 0 && !t->keeper_leaves)
-		sys_pidfd_send_signal(t->keeper_pidfd, SIGKILL, 0);
-}
-
-static int await_end(struct pollfd *end)
-{
-	int r = -1;
-
-	while (end->fd >= 0 && (r = poll(end, 1, KEEPER_LAST_MS)) < 0 && errno == EINTR)
-		;
-	return r;
-}
-
-/*
- * Takes it off the process table: who would, after us?  In a container that is mostly a
- * program that knows nothing of orphans.  False: it does not end, stuck in the kernel, and
- * may still run on what was lent to it.
- */
-static bool reap_keeper(struct tree *t)
-{
-	struct pollfd end = { .fd = t->keeper_pidfd, .events = POLLIN };
-
-	if (t->keeper <= 0)
-		return true;
-	watch_linger(end.fd, A_MOMENT_NS);
-	int r = await_end(&end);
-	/* said that it leaves, and was stopped before it did */
-	if (r == 0 && t->keeper_leaves &&
-	    sys_pidfd_send_signal(t->keeper_pidfd, SIGKILL, 0) == 0)
-		await_end(&end);
-	/* without a descriptor it has not begun yet: see fork_keeper() */
-	pid_t got = waitpid(t->keeper, NULL, end.fd >= 0 ? WNOHANG : 0);
-	/* whoever ignores SIGCHLD has none to reap */
-	bool gone = got == t->keeper || (got < 0 && errno == ECHILD);
-	fd_close(&t->keeper_pidfd);
-	return gone;
-}
-
-/* False: somebody may still use our memory. */
-static bool finish(struct tree *t)
-{
-	struct brig_result *res = t->res;
-
-	if (t->keeper > 0)
-		take_over(t);
-	t->t_end = now_ns();
-	if (t->job->egress)
-		egress_end(t->job->egress, res);
-	/* No process refers to them any more. */
-	collect_now(&t->held);
-	if (!t->settled)
-		tree_settle(t, res);
-	if (t->released) {
-		tree_account(t);
-		notify_report(t->refused, res);
-		res->wall_ms = (double)(t->t_end - t->t_release) / 1e6;
-	}
-	if (t->left)
-		result_deny(res, "process", "left over",
-			    "processes of this run could not be ended: another user's, "
-			    "or stuck in the kernel", "look for them and end them",
-			    (uint64_t)t->left);
-	if (!t->keeper_leaves)
-		cgroup_remove(&t->cg);
-	dismiss_keeper(t);
-	cgroup_close(&t->cg);
-	tree_close_ends(&t->ends);
-	int *fds[] = { &t->ctl, &t->note_read, &t->note_write, &t->out_read, &t->err_read,
-		       &t->say_read, &t->status_read, &t->death_write, &t->term.pty,
-		       &t->term.pty_slave, &t->ready_pidfd, &t->listener, &t->offered };
-	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-		fd_close(fds[i]);
-	if (t->old_subreaper == 0)
-		prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
-	bool gone = reap_keeper(t);
-	cgroup_remove(&t->cg); /* if it did not live to do it */
-	signals_restore(&t->sig);
-	return gone && !t->left;
-}
-
 void tree_run(struct tree_job *job, struct brig_result *res)
 {
 	/* too large for a small stack; most of it is never touched */
@@ -598,7 +469,7 @@ void tree_run(struct tree_job *job, struct brig_result *res)
 		res->name = strdup(s->name);
 	if (prepare(t, &res->error) == 0 && start(t, &res->error) == 0)
 		tree_watch(t);
-	if (!finish(t))
+	if (!tree_finish(t))
 		return;
 	spawn_rooms_free(&t->rooms);
 	free(t->script_argv);

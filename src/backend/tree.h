@@ -70,9 +70,13 @@ struct tree_job {
 	 * err: then nothing is released. */
 	int (*offer)(void *arg, struct brig_error *err);
 	/* When there is a keeper, in the command's process before it gives up its privileges
-	 * (or in a keeper that is a copy): makes what leave() removes, which may find nothing
-	 * noted here.  Needs no plan.  No allocation.  May be NULL.  -errno. */
+	 * (or in a keeper that is a copy): makes what leave() removes, a directory.  Needs
+	 * no plan.  No allocation.  May be NULL.  -errno. */
 	int (*begin)(void *arg);
+	/* Its descriptor, or -1; and the supervisor's way to get to know it, where it did not
+	 * see it made.  Together with begin(). */
+	int (*begun)(const void *arg);
+	void (*took)(void *arg, int fd);
 	/* Last steps of the command's process before READY: by the plan, and the filter.
 	 * No allocation, no stdio.  They fill *ready, and *listener when the filter tells
 	 * of refused calls; 0, or -errno with *what and *code. */
@@ -80,9 +84,6 @@ struct tree_job {
 		       enum brig_code *code);
 	int (*filter)(const void *arg, struct wire *ready, int *listener,
 		      const char **what, enum brig_code *code);
-	/* The highest of the descriptors that those use, besides what they are given here.
-	 * May be NULL. */
-	int (*highest)(const void *arg);
 	/* All that is to be done after it passes the filter, which takes the longest:
 	 * loaded first if there is something to wait for anyway. */
 	bool filter_first;

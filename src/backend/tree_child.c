@@ -130,7 +130,7 @@ static int highest_needed(const struct child *c)
 	const struct tree_ends *e = &c->ends;
 	const int own[] = { e->ctl, e->say, e->status, e->death, c->job->spec->workspace.fd,
 			    c->t->offered };
-	int top = c->job->highest ? c->job->highest(c->job->arg) : 2;
+	int top = c->job->begun ? c->job->begun(c->job->arg) : 2;
 
 	at_least(&top, own, ARRAY_LEN(own));
 	at_least(&top, e->stdio, ARRAY_LEN(e->stdio));
@@ -360,11 +360,21 @@ static void load_filter(const struct child *c, struct wire *ready, int *listener
 		fail(c, code, -r, "confine", what);
 }
 
-/* A record with the filter's listener, if there is one here. */
-static void say(const struct child *c, struct wire *w, enum wire_type type, int *listener)
+/* A record with the filter's listener, if there is one here; the first one also with what
+ * nobody but a copy has seen being made. */
+static void say(const struct child *c, struct wire *w, enum wire_type type, bool first,
+		int *listener)
 {
+	int fds[2], made = first && !c->t->share && c->job->begun ? c->job->begun(c->job->arg) : -1;
+	size_t n = 0;
+
+	if (*listener >= 0)
+		fds[n++] = *listener;
+	if (made >= 0)
+		fds[n++] = made;
+	w->begun = made >= 0;
 	w->type = type;
-	int r = wire_send(c->ends.ctl, w, listener, *listener >= 0);
+	int r = wire_send(c->ends.ctl, w, fds, n);
 	/* too many descriptors of this user's on their way; or a caller's profile refuses it,
 	 * which the supervisor tells from our end */
 	if (r == -ETOOMANYREFS || (r < 0 && !c->job->spec->seccomp))
@@ -394,7 +404,7 @@ int tree_child_main(void *arg)
 		load_filter(c, &ready, &listener);
 		/* The table is not ours: what is told here is closed here.  And whatever
 		 * is to be seen of us but Landlock and groups is final. */
-		say(c, &ready, WIRE_FILTERED, &listener);
+		say(c, &ready, WIRE_FILTERED, true, &listener);
 	}
 	int offered = take_given(c);
 	take_stdio(c);
@@ -412,7 +422,7 @@ int tree_child_main(void *arg)
 	enter_cgroups(c);
 	if (!first)
 		load_filter(c, &ready, &listener);
-	say(c, &ready, WIRE_READY, &listener);
+	say(c, &ready, WIRE_READY, !first, &listener);
 	wait_for_release(c);
 	execute(c);
 }

@@ -118,5 +118,8 @@ void tree_account(struct tree *t);
 void tree_end(struct tree *t);
 /* What is done when every process is gone. */
 void tree_settle(struct tree *t, struct brig_result *res);
+/* The last of it, and of what was made for the run.  False: somebody may still use our
+ * memory. */
+bool tree_finish(struct tree *t);
 
 #endif

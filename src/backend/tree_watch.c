@@ -259,6 +259,9 @@ static bool on_control(struct tree *t)
 		fd_close(&t->ctl); /* the command is running, or all is over */
 		return false;
 	}
+	/* before anything is released: afterwards nobody of ours says it */
+	if (in.w.begun == 1 && in.n_fds > 0 && !t->released && t->job->took)
+		t->job->took(t->job->arg, in.fds[--in.n_fds]);
 	cleanup_close int fd = wire_fd(&in);
 	/* Its end of this socket is closed by the execve: whoever speaks is brig. */
 	if (in.w.type == WIRE_FAIL)

@@ -136,20 +136,18 @@ static int make_group(struct cgroup *cg, const char *name, bool cpuset,
 {
 	struct statfs fs;
 
+	/* something may be mounted over the hierarchy; making directories in
+	 * a tmpfs would look like success */
+	if (statfs(own->dir, &fs) < 0 || fs.f_type != CG_MAGIC_V1) {
+		cg_why_add(cg, "%s: %s is not a control group", name, own->dir);
+		return 0;
+	}
 	int dir = cg_dir_make(cg, own, id);
 	if (dir == -EEXIST || dir == -EMFILE || dir == -ENFILE)
 		return err_set(err, BRIG_E_CGROUP_FAILED, -dir, "cgroup",
 			       "%.300s/brig-%s", own->dir, id);
 	if (dir < 0) {
 		explain_make(cg, name, own->dir, dir);
-		return 0;
-	}
-	/* something may be mounted over the hierarchy; a directory made in a
-	 * tmpfs would look like success */
-	if (fstatfs(dir, &fs) < 0 || fs.f_type != CG_MAGIC_V1) {
-		cg_why_add(cg, "%s: %s is not a control group", name, own->dir);
-		close(dir);
-		cg_dir_unmake(cg);
 		return 0;
 	}
 	int r = cpuset ? copy_cpuset(dir) : 0;

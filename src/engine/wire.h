@@ -47,6 +47,7 @@ struct wire {
 	int32_t cpu;          /* WIRE_CONFINED, WIRE_READY: where its sender is, about to
 				 sleep; only a hint */
 	uint32_t n_groups;    /* WIRE_PLAN: how many of the descriptors are `tasks` */
+	uint32_t begun;       /* of a tree's job: the last descriptor is what begin() made */
 	char phase[24];
 	char what[200];
 };

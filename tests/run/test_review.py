@@ -388,3 +388,75 @@ def test_root_with_a_false_id_map_is_still_root(who, backend, owner):
     assert said["evidence"].get("uid_outside", 0) != 0 or backend == "landlock", said
     if backend == "landlock":
         assert owner != 0 and said["stdout"].split()[-1] == str(owner), said
+
+
+LANDLOCK = ["--backend", "landlock"]
+OWNER = 12345
+
+
+def lend(who):
+    """Root's landlock wants a workspace of somebody else's."""
+    if who.is_root:
+        os.chown(who.ws, OWNER, OWNER)
+
+
+def test_root_does_not_remove_what_the_command_could_only_move(who):
+    """A directory of root's inside one of the user's can be moved to HOME: brig, as root, must not remove it there."""
+    if not who.is_root:
+        pytest.skip("an ordinary user's brig has the user's own rights")
+    lend(who)
+    (who.ws / "proj" / "roots" / "precious").mkdir(parents=True)
+    os.chmod(who.ws / "proj" / "roots", 0o700)
+    os.chown(who.ws / "proj", OWNER, OWNER)
+    j = who.sh("touch $HOME/x && mv proj $HOME/ && echo $HOME", LANDLOCK).json
+    assert j["exit"] == 0, j
+    home = j["stdout"].strip()
+    try:
+        assert os.path.isdir(home + "/proj/roots/precious")
+        assert not os.path.exists(home + "/x")
+        assert [d["target"] for d in j["denied"]] == [home], j["denied"]
+    finally:
+        subprocess.run(["rm", "-rf", home], check=True)
+
+
+def test_root_does_not_follow_the_command_into_a_mount(who):
+    """A mount point in what was moved home keeps its content and its mode, and brig ends."""
+    if not who.is_root:
+        pytest.skip("an ordinary user's brig has the user's own rights")
+    lend(who)
+    (who.ws / "proj" / "data").mkdir(parents=True)
+    os.chown(who.ws / "proj", OWNER, OWNER)
+    script = ('mount -t tmpfs -o mode=755,uid=%d t "$1/proj/data" && mkdir "$1/proj/data/keep" && '
+              'chown %d "$1/proj/data/keep" && '
+              '"$0" run --json --backend landlock --workspace "$1" -- sh -c \'mv proj $HOME/; echo $HOME\' >"$2"; '
+              'h=$(find /tmp/brig-01* -name data -type d); ls "$h"; stat -c %%a "$h"' % (OWNER, OWNER))
+    out = who.base / "out"
+    p = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c", script, BRIG, who.ws, out],
+                       stdout=subprocess.PIPE, text=True, timeout=20, env=who.env)
+    home = json.loads(out.read_text())["stdout"].strip()
+    try:
+        assert p.stdout.split() == ["keep", "755"]
+    finally:
+        subprocess.run(["rm", "-rf", home], check=True)
+
+
+def test_nobody_can_foresee_the_private_directory(who):
+    """Who knows the id, as everybody does once a control group has it, does not know the name."""
+    lend(who)
+    a, b = (who.sh("echo $HOME", LANDLOCK).json for _ in range(2))
+    for j in (a, b):
+        secret = os.path.basename(j["stdout"].strip()).removeprefix("brig-%s-" % j["id"])
+        assert len(secret) == 16 and int(secret, 16) >= 0, j["stdout"]
+    assert a["stdout"][-17:] != b["stdout"][-17:]
+
+
+@pytest.mark.parametrize("answer", ["renameat=0", "renameat=EPERM", "unlinkat=EACCES", "unlinkat=0"])
+def test_a_private_directory_that_cannot_be_emptied_is_told_of(who, answer):
+    """And does not keep brig for ever."""
+    lend(who)
+    p = who.popen([BRIG.parent / "tests/deny", answer, "--", BRIG, "run", "--json", "--workspace", who.ws, *LANDLOCK,
+                   "--", "sh", "-c", "mkdir -p $HOME/a/b/c/d $HOME/e/f; echo $HOME"], stdout=subprocess.PIPE)
+    j = json.loads(p.communicate(timeout=20)[0])
+    home = j["stdout"].strip()
+    assert j["exit"] == 0 and [d["target"] for d in j["denied"]] == [home], j
+    subprocess.run(["rm", "-rf", home], check=True)

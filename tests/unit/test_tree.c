@@ -21,6 +21,7 @@
 #include "backend/scratch.h"
 #include "backend/tree.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "engine/plan.h"
 #include "engine/watch.h"
 
@@ -183,11 +184,92 @@ static void test_scratch(void **state)
 	assert_int_equal(st.st_mode & 07777, 0700);
 	assert_int_equal(mkdirat(s.fd, "d", 0), 0);
 	assert_int_equal(fchmod(s.fd, 0), 0);
-	/* a process that only knew the plan removes it as well */
-	assert_int_equal(scratch_remove(&twin, geteuid()), 0);
+	/* a process that only knew the plan does not touch what may be anybody's */
+	assert_int_equal(scratch_remove(&twin, geteuid(), getegid()), -ESTALE);
+	assert_int_equal(fstatat(s.fd, "d", &st, 0), 0);
+	/* one that was told which it is removes it as well */
+	twin.dev = s.dev;
+	twin.ino = s.ino;
+	assert_int_equal(scratch_remove(&twin, geteuid(), getegid()), 0);
 	assert_int_equal(stat(s.path, &st), -1);
-	assert_int_equal(scratch_remove(&s, geteuid()), 0);
-	assert_int_equal(scratch_remove(&s, geteuid()), 0);
+	assert_int_equal(scratch_remove(&s, geteuid(), getegid()), 0);
+	assert_int_equal(scratch_remove(&s, geteuid(), getegid()), 0);
+	scratch_forget(&s);
+	scratch_forget(&twin);
+}
+
+/* An empty one goes by its name alone; one that was exchanged stays, and ours, wherever it is
+ * now, is emptied. */
+static void test_scratch_exchanged(void **state)
+{
+	struct scratch s, twin;
+	struct brig_error err = { 0 };
+	struct stat st;
+	char moved[PATH_MAX + 8];
+
+	(void)state;
+	assert_int_equal(scratch_plan(&s, "TEST-ID-2", false, &err), 0);
+	twin = s;
+	assert_int_equal(scratch_make(&s, geteuid(), getegid()), 0);
+	assert_int_equal(scratch_remove(&twin, geteuid(), getegid()), 0);
+	assert_int_equal(stat(s.path, &st), -1);
+	scratch_forget(&s);
+	/* two plans for one id have nothing in common that could be foreseen */
+	assert_int_equal(scratch_plan(&s, "TEST-ID-2", false, &err), 0);
+	assert_string_not_equal(s.path, twin.path);
+	assert_int_equal(scratch_make(&s, geteuid(), getegid()), 0);
+	assert_int_equal(mkdirat(s.fd, "ours", 0700), 0);
+	snprintf(moved, sizeof moved, "%s.away", s.path);
+	assert_int_equal(rename(s.path, moved), 0);
+	assert_int_equal(mkdir(s.path, 0700), 0);
+	int other = open(s.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(mkdirat(other, "theirs", 0700), 0);
+	twin = s;
+	twin.fd = -1;
+	assert_int_equal(scratch_remove(&twin, geteuid(), getegid()), -ESTALE);
+	assert_true(scratch_remove(&s, geteuid(), getegid()) < 0);
+	assert_int_equal(fstatat(other, "theirs", &st, 0), 0);
+	assert_int_equal(rmdir(moved), 0); /* it is empty */
+	assert_int_equal(unlinkat(other, "theirs", AT_REMOVEDIR), 0);
+	close(other);
+	assert_int_equal(rmdir(s.path), 0);
+	scratch_forget(&s);
+}
+
+/* Root empties it with the rights of the user whose it is: what that one could only move there
+ * stays, and the rest goes.  And root is root again. */
+static void test_emptied_as_the_user(void **state)
+{
+	enum { USER = 65500 };
+	struct stat st;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip(); /* only root has more rights than it should use */
+	assert_int_equal(mkdirat(top_fd, "s", 0700), 0);
+	int dir = openat(top_fd, "s", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	static const char *const theirs[] = { "a", "a/b", "a/b/c", "p", "z", "z/y" };
+	for (size_t i = 0; i < ARRAY_LEN(theirs); i++) {
+		assert_int_equal(mkdirat(dir, theirs[i], 0700), 0);
+		assert_int_equal(fchownat(dir, theirs[i], USER, USER, 0), 0);
+	}
+	assert_int_equal(mkdirat(dir, "p/root", 0700), 0);
+	assert_int_equal(mkdirat(dir, "p/root/precious", 0700), 0);
+	assert_int_equal(mkdirat(dir, "p/group", 0770), 0);
+	assert_int_equal(fchmodat(dir, "p/group", 0770, 0), 0);
+	assert_int_equal(mkdirat(dir, "p/group/precious", 0700), 0);
+	assert_int_equal(fchmodat(dir, "z", 0, 0), 0);
+	assert_int_equal(fchown(dir, USER, USER), 0);
+	assert_int_equal(fchmod(dir, 0), 0);
+	assert_true(scratch_empty_as(dir, USER, USER) < 0);
+	assert_int_equal(fstatat(dir, "p/root/precious", &st, 0), 0);
+	assert_int_equal(fstatat(dir, "p/group/precious", &st, 0), 0);
+	assert_int_equal(fstatat(dir, "a", &st, 0), -1);
+	assert_int_equal(fstatat(dir, "z", &st, 0), -1);
+	assert_int_equal(scratch_empty_as(dir, 0, 0), 0);
+	assert_int_equal(fstatat(dir, "p", &st, 0), -1);
+	close(dir);
+	assert_int_equal(unlinkat(top_fd, "s", AT_REMOVEDIR), 0);
 }
 
 static int reports;
@@ -290,6 +372,8 @@ int main(void)
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test_setup_teardown(test_hostile_directory, set_up, tear_down),
 		cmocka_unit_test(test_scratch),
+		cmocka_unit_test(test_scratch_exchanged),
+		cmocka_unit_test_setup_teardown(test_emptied_as_the_user, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_put_back, set_up, tear_down),
 	};
 
