@@ -161,6 +161,10 @@ int scratch_remove(struct scratch *s, uid_t uid, gid_t gid)
 		if (r == 0 && is_there(s))
 			r = -EPROTO;
 	}
+	if (r < 0 && fd >= 0) { /* the next try knows what it is about, wherever that is */
+		__atomic_store_n(&s->fd, fd, __ATOMIC_RELEASE);
+		return r;
+	}
 	fd_close(&fd);
 	if (r == 0)
 		s->name[0] = '\0';

@@ -7,13 +7,15 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/scratch.h"
@@ -22,12 +24,14 @@
 #include "base/sys.h"
 #include "workspace/protect_walk.h"
 
-/* What one look at a directory found, having removed what it could. */
-struct found {
-	bool any, left; /* removed something; left something */
-	int err;        /* why that was left */
-	int fd;         /* a directory among it, or -1 */
-	char name[NAME_MAX + 1];
+/* However much there is, and whoever adds to it meanwhile: then it is left, and told of. */
+#define LONG_ENOUGH_S 30
+
+struct task {
+	int dir;            /* the top */
+	char prefix[24];    /* of what is moved up to it, and a number for each */
+	unsigned serial, lifted;
+	time_t late;        /* when it has been long enough */
 };
 
 static bool is_dots(const char *n)
@@ -64,111 +68,100 @@ static void unlock(int dir)
 	fchmod(dir, 0700);
 }
 
-/* What could not be removed: the first directory among it, after `skip` others, is opened. */
-static void note_left(int dir, const char *name, unsigned *skip, struct found *f)
+static bool is_late(const struct task *t)
 {
-	int e = errno;
+	struct timespec now;
 
-	f->left = true;
-	if (f->fd >= 0)
-		return;
-	size_t n = strlen(name);
-	int fd = n < sizeof f->name ? open_dir(dir, name) : -ENAMETOOLONG;
-	if (fd < 0) {
-		f->err = e == ENOTDIR ? EPERM : e;
-	} else if (*skip) {
-		--*skip;
-		close(fd);
-	} else {
-		f->fd = fd;
-		memcpy(f->name, name, n + 1);
-	}
+	return clock_gettime(CLOCK_MONOTONIC, &now) < 0 || now.tv_sec >= t->late;
 }
 
-/* One pass over a directory. */
-static int pass(int dir, unsigned skip, struct found *f)
+/* Moves a directory up to the top, under a name that nobody could have foreseen. */
+static bool lift(struct task *t, int sub, const char *name)
+{
+	char up[40];
+	size_t k = strlen(t->prefix);
+	unsigned v = t->serial++;
+	struct stat st;
+
+	memcpy(up, t->prefix, k);
+	for (int i = 0; i < 8; i++, v >>= 4)
+		up[k++] = "0123456789abcdef"[v & 15];
+	up[k] = '\0';
+	int in = open_dir(sub, name);
+	if (in < 0)
+		return false; /* nothing that has to be moved, or could be */
+	unlock(in); /* its ".." is written when it moves */
+	close(in);
+	/* looked at: a filter around us may have answered in the kernel's place */
+	if (renameat(sub, name, t->dir, up) < 0 ||
+	    fstatat(t->dir, up, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	t->lifted++;
+	return true;
+}
+
+/*
+ * One pass over a directory: what can be removed is.  Of the rest, in the top, each is
+ * emptied; what lies in one that is not the top is moved up to it.  1 when something was
+ * done and something is left, 0 when nothing is left, -errno when nothing more can be done.
+ */
+static int pass(struct task *t, int dir);
+
+static int empty_below(struct task *t, const char *name)
+{
+	cleanup_close int sub = open_dir(t->dir, name);
+	int r;
+
+	if (sub < 0)
+		return sub == -ENOTDIR ? -EPERM : sub;
+	unlock(sub);
+	while ((r = pass(t, sub)) > 0)
+		;
+	return r == 0 && unlinkat(t->dir, name, AT_REMOVEDIR) < 0 ? -errno : r;
+}
+
+static int deal_with(struct task *t, int dir, const char *name)
+{
+	if (unlinkat(dir, name, 0) == 0 || unlinkat(dir, name, AT_REMOVEDIR) == 0)
+		return 0;
+	if (dir == t->dir)
+		return empty_below(t, name);
+	return lift(t, dir, name) ? 0 : -EPERM;
+}
+
+static int pass(struct task *t, int dir)
 {
 	char buf[4096] __attribute__((aligned(8)));
+	const unsigned lifted = t->lifted;
+	bool any = false;
+	int left = 0;
 
-	f->any = f->left = false;
-	f->err = EPERM;
-	f->fd = -1;
 	if (lseek(dir, 0, SEEK_SET) < 0)
 		return -errno;
 	for (;;) {
 		long n = syscall(SYS_getdents64, dir, buf, sizeof buf);
 		if (n <= 0)
-			return 0;
+			break;
+		if (is_late(t))
+			return -ETIMEDOUT;
 		for (long at = 0; at < n;) {
 			const struct sys_dirent *d = (const void *)(buf + at);
 			at += d->len;
 			if (is_dots(d->name))
 				continue;
-			if (unlinkat(dir, d->name, 0) == 0 ||
-			    unlinkat(dir, d->name, AT_REMOVEDIR) == 0)
-				f->any = true;
+			int r = deal_with(t, dir, d->name);
+			if (r == -ETIMEDOUT)
+				return r;
+			if (r < 0)
+				left = r;
 			else
-				note_left(dir, d->name, &skip, f);
+				any = true;
 		}
 	}
-}
-
-/* Moves the directories in sub that hold something up into dir.  How many. */
-static int lift(int sub, int dir, const char *prefix, unsigned *serial)
-{
-	char buf[4096] __attribute__((aligned(8)));
-	int moved = 0;
-
-	if (lseek(sub, 0, SEEK_SET) < 0)
-		return 0;
-	long n = syscall(SYS_getdents64, sub, buf, sizeof buf);
-	for (long at = 0; at < n;) {
-		const struct sys_dirent *d = (const void *)(buf + at);
-		char up[40];
-		size_t k = strlen(prefix);
-		unsigned v = (*serial)++;
-
-		at += d->len;
-		if (is_dots(d->name))
-			continue;
-		memcpy(up, prefix, k);
-		for (int i = 0; i < 8; i++, v >>= 4)
-			up[k++] = "0123456789abcdef"[v & 15];
-		up[k] = '\0';
-		int in = open_dir(sub, d->name);
-		if (in >= 0) {
-			unlock(in); /* its ".." is written when it moves */
-			close(in);
-		}
-		moved += renameat(sub, d->name, dir, up) == 0;
-	}
-	return moved;
-}
-
-/* All of sub, whose own directories go up into dir.  0, or -errno when something in it can
- * neither be removed nor moved. */
-static int empty_sub(int sub, int dir, const char *prefix, unsigned *serial)
-{
-	ino_t last = 0;
-
-	unlock(sub);
-	for (;;) {
-		struct found f;
-		struct stat st;
-		int r = pass(sub, 0, &f);
-		if (r < 0 || !f.left)
-			return r;
-		if (f.fd < 0 && !f.any)
-			return -f.err;
-		if (f.fd < 0)
-			continue;
-		r = fstat(f.fd, &st);
-		close(f.fd);
-		/* still the same: it was not moved, whatever was said */
-		if (r < 0 || st.st_ino == last || lift(sub, dir, prefix, serial) == 0)
-			return -EPERM;
-		last = st.st_ino;
-	}
+	/* what came up to the top may have come too late to be seen */
+	if (dir == t->dir && t->lifted != lifted)
+		return 1;
+	return left < 0 && any ? 1 : left;
 }
 
 int scratch_random(char *to, size_t bytes)
@@ -186,37 +179,21 @@ int scratch_random(char *to, size_t bytes)
 }
 
 /*
- * Deep trees: not by recursion and not with a descriptor per level.  What lies
- * in a directory that is not empty is moved up to the top, under names that
- * nobody could have foreseen, so that no level is ever more than two below it.
- * Every round removes one directory of the top, or passes it over for good.
+ * Deep trees: not with a descriptor per level.  What lies in a directory of the top and holds
+ * something itself is moved up to the top, so that no level is ever more than two below it.
  */
 int scratch_empty(int dir)
 {
-	unsigned serial = 0, skip = 0;
-	char prefix[24] = ".brig-";
-	int worst = scratch_random(prefix + 6, 8);
+	struct task t = { .dir = dir, .prefix = ".brig-" };
+	struct timespec now;
+	int r = scratch_random(t.prefix + 6, 8);
 
-	if (worst < 0)
-		return worst;
-	for (;;) {
-		struct found f;
-		int r = pass(dir, skip, &f);
-		if (r < 0 || !f.left)
-			return r < 0 ? r : worst;
-		if (f.fd < 0 && !f.any)
-			return worst ? worst : -f.err;
-		if (f.fd < 0)
-			continue;
-		r = empty_sub(f.fd, dir, prefix, &serial);
-		close(f.fd);
-		if (r == 0 && unlinkat(dir, f.name, AT_REMOVEDIR) < 0)
-			r = -errno;
-		if (r < 0) {
-			worst = r;
-			skip++;
-		}
-	}
+	if (r < 0 || clock_gettime(CLOCK_MONOTONIC, &now) < 0)
+		return r < 0 ? r : -errno;
+	t.late = now.tv_sec + LONG_ENOUGH_S;
+	while ((r = pass(&t, dir)) > 0)
+		;
+	return r;
 }
 
 /* What root gives up for a while, of this thread alone. */
@@ -225,6 +202,9 @@ struct rights {
 	gid_t groups[1024];
 	long n_groups;
 	gid_t fsgid;
+	int death_signal;  /* a change of these ids ends both … */
+	long dumpable;
+	pid_t parent;
 };
 
 static long set_caps(const struct __user_cap_data_struct caps[2])
@@ -243,6 +223,13 @@ static void take_rights_back(const struct rights *r)
 	if (r->n_groups > 0)
 		SYS2(SYS_setgroups, r->n_groups, r->groups);
 	set_caps(r->caps);
+	SYS5(SYS_prctl, PR_SET_DUMPABLE, r->dumpable, 0, 0, 0);
+	if (!r->death_signal)
+		return;
+	SYS5(SYS_prctl, PR_SET_PDEATHSIG, r->death_signal, 0, 0, 0);
+	/* … and who died meanwhile could not tell */
+	if (getppid() != r->parent)
+		kill(getpid(), r->death_signal);
 }
 
 /* 0 when this thread may do to files what the user may, and no more. */
@@ -253,6 +240,10 @@ static int give_rights_up(struct rights *r, uid_t uid, gid_t gid)
 	long e = SYS2(SYS_capget, &hdr, r->caps);
 	if (e < 0)
 		return (int)e;
+	r->parent = getppid();
+	r->death_signal = 0;
+	SYS5(SYS_prctl, PR_GET_PDEATHSIG, &r->death_signal, 0, 0, 0);
+	r->dumpable = SYS5(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0);
 	r->n_groups = SYS2(SYS_getgroups, sizeof r->groups / sizeof r->groups[0], r->groups);
 	if (r->n_groups < 0)
 		return (int)r->n_groups;

@@ -361,11 +361,13 @@ static void load_filter(const struct child *c, struct wire *ready, int *listener
 }
 
 /* A record with the filter's listener, if there is one here; the first one also with what
- * nobody but a copy has seen being made. */
+ * the supervisor has not seen being made. */
 static void say(const struct child *c, struct wire *w, enum wire_type type, bool first,
 		int *listener)
 {
-	int fds[2], made = first && !c->t->share && c->job->begun ? c->job->begun(c->job->arg) : -1;
+	/* our memory is the supervisor's only when both are lent */
+	const bool seen = c->t->share && c->t->borrowed;
+	int fds[2], made = first && !seen && c->job->begun ? c->job->begun(c->job->arg) : -1;
 	size_t n = 0;
 
 	if (*listener >= 0)

@@ -259,6 +259,12 @@ static bool on_control(struct tree *t)
 		fd_close(&t->ctl); /* the command is running, or all is over */
 		return false;
 	}
+	if (in.truncated && !t->released) { /* which of them came, nobody knows */
+		int first = wire_fd(&in);
+		fd_close(&first);
+		fail(t, BRIG_E_SETUP_FAILED, EMFILE, "setup", "descriptors");
+		return true;
+	}
 	/* before anything is released: afterwards nobody of ours says it */
 	if (in.w.begun == 1 && in.n_fds > 0 && !t->released && t->job->took)
 		t->job->took(t->job->arg, in.fds[--in.n_fds]);

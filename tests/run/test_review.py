@@ -419,6 +419,27 @@ def test_root_does_not_remove_what_the_command_could_only_move(who):
         subprocess.run(["rm", "-rf", home], check=True)
 
 
+def test_what_is_left_is_told_of_wherever_it_is(who):
+    """Somebody moves the private directory away, with something in it that brig must not remove."""
+    if not who.is_root:
+        pytest.skip("an ordinary user's brig has the user's own rights")
+    lend(who)
+    (who.ws / "proj" / "roots" / "precious").mkdir(parents=True)
+    os.chmod(who.ws / "proj" / "roots", 0o700)
+    os.chown(who.ws / "proj", OWNER, OWNER)
+    p = who.popen([BRIG, "run", "--json", "--workspace", who.ws, *LANDLOCK, "--", "sh", "-c",
+                   "mv proj $HOME/; echo $HOME >home.new; mv home.new home; sleep 1"], stdout=subprocess.PIPE)
+    assert wait_until(lambda: (who.ws / "home").exists(), 10)
+    home = (who.ws / "home").read_text().strip()
+    os.rename(home, home + ".away")
+    j = json.loads(p.communicate(timeout=20)[0])
+    try:
+        assert os.path.isdir(home + ".away/proj/roots/precious")
+        assert [d["target"] for d in j["denied"]] == [home], j["denied"]
+    finally:
+        subprocess.run(["rm", "-rf", home + ".away"], check=True)
+
+
 def test_root_does_not_follow_the_command_into_a_mount(who):
     """A mount point in what was moved home keeps its content and its mode, and brig ends."""
     if not who.is_root:

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/guard.h"
@@ -169,6 +170,29 @@ static void test_hostile_directory(void **state)
 	top_fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* The time it takes grows with what there is, not with its square. */
+static void test_many_directories(void **state)
+{
+	struct timespec a, b;
+
+	(void)state;
+	for (int i = 0; i < 6000; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "d%d", i);
+		assert_int_equal(mkdirat(top_fd, name, 0700), 0);
+		snprintf(name, sizeof name, "d%d/e", i);
+		assert_int_equal(mkdirat(top_fd, name, 0700), 0);
+		snprintf(name, sizeof name, "d%d/e/f", i);
+		assert_int_equal(mkdirat(top_fd, name, 0700), 0);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	assert_int_equal(scratch_empty(top_fd), 0);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	assert_true(b.tv_sec - a.tv_sec < 10); /* a minute, before */
+	assert_int_equal(rmdir(top), 0);
+	assert_int_equal(mkdir(top, 0700), 0);
+}
+
 static void test_scratch(void **state)
 {
 	struct scratch s, twin;
@@ -261,7 +285,15 @@ static void test_emptied_as_the_user(void **state)
 	assert_int_equal(fchmodat(dir, "z", 0, 0), 0);
 	assert_int_equal(fchown(dir, USER, USER), 0);
 	assert_int_equal(fchmod(dir, 0), 0);
+	/* a change of ids ends these, and they are the caller's */
+	int death = 0;
+	assert_int_equal(prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0), 0);
+	assert_int_equal(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
 	assert_true(scratch_empty_as(dir, USER, USER) < 0);
+	assert_int_equal(prctl(PR_GET_PDEATHSIG, &death, 0, 0, 0), 0);
+	assert_int_equal(death, SIGUSR1);
+	assert_int_equal(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0), 1);
+	prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
 	assert_int_equal(fstatat(dir, "p/root/precious", &st, 0), 0);
 	assert_int_equal(fstatat(dir, "p/group/precious", &st, 0), 0);
 	assert_int_equal(fstatat(dir, "a", &st, 0), -1);
@@ -371,6 +403,7 @@ int main(void)
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test_setup_teardown(test_hostile_directory, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_many_directories, set_up, tear_down),
 		cmocka_unit_test(test_scratch),
 		cmocka_unit_test(test_scratch_exchanged),
 		cmocka_unit_test_setup_teardown(test_emptied_as_the_user, set_up, tear_down),
