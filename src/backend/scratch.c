@@ -68,7 +68,7 @@ int scratch_plan(struct scratch *s, const char *id, bool nested, struct brig_err
 	char secret[17];
 	if (scratch_random(secret, 8) < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, EIO, "temp", "random numbers");
-	snprintf(s->name, sizeof s->name, "brig-%s-%s", id, secret);
+	snprintf(s->name, sizeof s->name, "brig-%.40s-%s", id, secret);
 	snprintf(s->path, sizeof s->path, "%.4000s/%s", parent, s->name);
 	return 0;
 }

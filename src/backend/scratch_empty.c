@@ -24,8 +24,9 @@
 #include "base/sys.h"
 #include "workspace/protect_walk.h"
 
-/* However much there is, and whoever adds to it meanwhile: then it is left, and told of. */
-#define LONG_ENOUGH_S 30
+/* However much there is, and whoever adds to it meanwhile.  The next try, of which there are
+ * two, goes on where this one stops; then it is left, and told of. */
+#define LONG_ENOUGH_S 10
 
 struct task {
 	int dir;            /* the top */
