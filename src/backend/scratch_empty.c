@@ -26,7 +26,7 @@
 
 /* However much there is, and whoever adds to it meanwhile.  The next try, of which there are
  * two, goes on where this one stops; then it is left, and told of. */
-#define LONG_ENOUGH_S 10
+#define LONG_ENOUGH_S 20
 
 struct task {
 	int dir;            /* the top */
