@@ -62,10 +62,11 @@ enum {
 	PIDFD_GET_USER = 9,
 	PIDFD_GET_UTS = 10,
 };
+#define PIDFD_REQUEST(which) _IO(0xff, which)
 
 static inline int sys_pidfd_open_namespace(int pidfd, unsigned request)
 {
-	return pidfd < 0 ? -1 : ioctl(pidfd, _IO(0xff, request), 0);
+	return pidfd < 0 ? -1 : ioctl(pidfd, PIDFD_REQUEST(request), 0);
 }
 
 /* Its inode number, which names it; 0: not to be had this way. */

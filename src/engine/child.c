@@ -149,7 +149,7 @@ static void map_ids(const struct launch *l, const char *proc, const char *phase,
 /*
  * Who may write the maps of the second user namespace.  As long as root's memory is shared,
  * /proc/PID is root's (spawn_hide()), and the builder has another id by then.  The process
- * that made the network has not: it is in the first namespace, with all rights there, and
+ * that made the others has not: it is in the first namespace, with all rights there, and
  * still under root's id, which is nobody's in there.
  */
 static bool maps_by_helper(const struct launch *l)
@@ -398,8 +398,7 @@ static int early_main(void *arg)
 
 	check_placed(l, place_leave(&l->place, l->builder_cpu));
 	/* needs capabilities, which we have, but no mapped id and no plan */
-	if (plan_own_net(l->spec))
-		netns_make(l);
+	beside_make(l);
 	/* if the builder dies meanwhile, so do we: it is pid 1 */
 	while (!word_is_set(&l->plan_done))
 		word_await(&l->plan_done);
@@ -444,13 +443,12 @@ static int enter_tree(struct launch *l)
 	return image;
 }
 
-/* The job where the mounts are locked; the process that made the network is done with. */
+/* The job where the mounts are locked; the process that made the namespaces is done with. */
 static pid_t lock_and_start(struct launch *l, pid_t maker)
 {
 	lock_mounts(l, maker);
 	/* or it would count as one of the command's processes */
-	if (maker > 0)
-		waitpid(maker, NULL, 0);
+	waitpid(maker, NULL, 0);
 	announce_tree(l);
 	return start(l, late_main, ROOM_LATE, 0);
 }
@@ -458,9 +456,6 @@ static pid_t lock_and_start(struct launch *l, pid_t maker)
 int child_main(void *launch)
 {
 	struct launch *l = launch;
-	bool own_net = plan_own_net(l->spec);
-	pid_t job = -1;
-
 	check_placed(l, place_release(&l->place));
 	/* Our copies of the supervisor's ends: as long as one is open here, its
 	 * death would go unnoticed. */
@@ -471,12 +466,11 @@ int child_main(void *launch)
 	l->umask = umask(0);
 	set_limits(l);
 	l->first_mntns = -1;
-	/* From here on side by side: we build, it makes the network namespace and
-	 * takes away from itself what it can without the tree. */
+	/* From here on side by side: we build, it makes namespaces and takes away from
+	 * itself what it can without the tree. */
 	grow_table(l);
 	l->builder_cpu = sched_getcpu();
-	if (own_net)
-		job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
+	pid_t job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
 	/* While we sleep the kernel would move us over to the job, which keeps its
 	 * processor for as long as it takes to make a network namespace. */
 	place_hold(&l->place);
@@ -488,8 +482,7 @@ int child_main(void *launch)
 	sched_yield();
 	check_placed(l, place_release(&l->place));
 	bool lock = l->plan->lock;
-	if (!own_net && (!lock || maps_by_helper(l)))
-		job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
+	beside_join_mounts(l, job);
 	child_take_ids(l);
 	if (lock)
 		child_own_keyring(l); /* the job is cloned from us */
@@ -503,8 +496,7 @@ int child_main(void *launch)
 	 * locked in. */
 	detach(l);
 	/* owned by the first user namespace: joined before we leave that */
-	if (own_net)
-		netns_join(l, job);
+	beside_join(l, job);
 	if (l->allow)
 		netns_hand_over(l);
 	if (lock)

@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "engine/cgroup.h"
+#include "engine/beside.h"
 #include "engine/netns_allow.h"
 #include "engine/place.h"
 #include "engine/plan.h"
@@ -51,14 +52,15 @@ struct launch {
 	int ctl_child, ctl_supervisor;    /* SOCK_SEQPACKET, struct wire */
 	int status_write, status_read;    /* struct init_report */
 	int death_read, death_write;      /* end of file: the supervisor died */
-	int netns;                        /* what the maker of it left: a descriptor
-					     or -errno, valid once done is set */
+	int beside[BESIDE_COUNT];         /* descriptors of the namespaces the job made */
+	int beside_errno;                 /* or why it could not, */
+	const char *beside_failed;        /* and what; valid once done is set */
 	struct allow_net *allow;          /* NULL: no allow-list, no sockets */
 	int groups[CG_MAX_DIRS];          /* version 1: their `tasks`, which the job enters */
 	unsigned n_groups;                /* as many, once plan_done is set */
 	struct spawn_rooms rooms;
 	/* from the builder to the job, or back: word_set() */
-	uint32_t netns_done, plan_done, tree_done;
+	uint32_t mounts_done, beside_done, plan_done, tree_done;
 	uint32_t locked, mapped;          /* the second user namespace, see lock_mounts() */
 	int first_mntns;                  /* see lock_mounts() */
 	int cwdfd;                        /* where the command starts, in the new tree */
@@ -82,10 +84,10 @@ void launch_copy_free(struct launch *copy);
 /* The builder: runs as pid 1 of the new namespaces, never returns. */
 int child_main(void *launch) __attribute__((noreturn));
 
-/* Makes the network namespace and is in it; join, in the builder, waits for that
- * and moves the builder in. */
-void netns_make(struct launch *l);
-void netns_join(struct launch *l, pid_t maker);
+/* In the maker of the network namespace: what an allow-list needs of it, and a socket in
+ * it, or -errno and what failed; then, with that, the loopback interface. */
+long netns_begin(struct launch *l, const char **failed);
+void netns_finish(const struct launch *l, long sock);
 /* Gives the sockets of an allow-list to the supervisor, and closes them here. */
 void netns_hand_over(const struct launch *l);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network namespace.  Making one costs a third of a millisecond, all of it
- * in the kernel and none of it in the way of the mounts, so the job does it while
- * the builder works on the root tree; the builder joins later.  The two share
- * memory and descriptors meanwhile, but not errno: system calls are made bare.
+ * What is done in a network namespace when it is new, by the process that made it
+ * (beside.c).  It shares memory with the builder, but not errno: system calls are made
+ * bare.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -40,54 +39,30 @@ int netns_loopback_up(void)
 	return (int)r;
 }
 
-/* A socket of a new namespace, or -errno. */
-static long make_namespace(const struct launch *l)
+long netns_begin(struct launch *l, const char **failed)
 {
-	long r = SYS1(SYS_unshare, CLONE_NEWNET);
+	long r = 0;
 
+	*failed = "the network namespace";
 	/* an allow-list is made of it, and handed over by the builder */
-	if (r == 0 && l->allow) {
+	if (l->allow) {
 		r = netns_loopback_up();
 		if (r == 0)
 			r = netns_allow(l->allow);
+		if (r < 0 && l->allow->failed)
+			*failed = l->allow->failed;
 	}
 	return r < 0 ? r : make_socket();
 }
 
-void netns_make(struct launch *l)
+void netns_finish(const struct launch *l, long sock)
 {
-	long r = 0, sock = make_namespace(l);
+	long r = l->spec->loopback && !l->allow ? loopback_up(sock) : 0;
 
-	/* In the builder's table too: it joins through this descriptor.  Cheaper than a
-	 * look-up in /proc. */
-	l->netns = (int)(sock < 0 ? sock : SYS3(SYS_ioctl, sock, SIOCGSKNS, 0));
-	word_set(&l->netns_done);
-	/* the builder joins meanwhile; the job is not released before it is done */
-	if (l->netns >= 0 && l->spec->loopback && !l->allow)
-		r = loopback_up(sock);
 	if (r < 0)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, (int)-r, "net",
 			   "the loopback interface");
-	if (sock >= 0)
-		SYS1(SYS_close, sock);
-}
-
-void netns_join(struct launch *l, pid_t maker)
-{
-	if (!child_await(&l->netns_done, maker))
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, ECHILD, "net",
-			   "the process that makes the network namespace died");
-	if (l->netns < 0)
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, -l->netns, "net",
-			   l->allow && l->allow->failed ? l->allow->failed :
-							  "a network namespace");
-	/* setns() of this kind needs CAP_SYS_ADMIN over the namespace: it was
-	 * made in our user namespace, which is why we may and why no process
-	 * of the host's can have been in it. */
-	if (setns(l->netns, CLONE_NEWNET) < 0)
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "net",
-			   "joining the network namespace");
-	close(l->netns);
+	SYS1(SYS_close, sock);
 }
 
 void netns_hand_over(const struct launch *l)

@@ -72,11 +72,10 @@ struct plan {
 			       must stay covered even after the end */
 };
 
-/* The namespaces every sandbox is born into.  A network namespace of its own is made
+/* The namespaces every sandbox is born into.  The others take long, and are made
  * beside. */
-#define PLAN_NAMESPACES                                                          \
-	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | \
-	 CLONE_NEWCGROUP)
+#define PLAN_NAMESPACES (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWCGROUP)
+
 static inline bool plan_own_net(const struct spec *s)
 {
 	return s->net != NET_HOST;

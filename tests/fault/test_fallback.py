@@ -269,7 +269,7 @@ def test_refused(who, deny, call, codes, error):
 # -- calls that claim success and do nothing (some containers' filters) --------------
 
 @pytest.mark.parametrize("call", ["capset", "prctl", "landlock_restrict_self", "seccomp", "setresuid", "setresgid",
-                                  "setgroups", "unshare", "sethostname", "pivot_root", "umount2", "move_mount", "fchdir", "chdir", "close_range", "fsconfig", "landlock_add_rule",
+                                  "setgroups", "unshare", "setns", "unshare,setns", "sethostname", "pivot_root", "umount2", "move_mount", "fchdir", "chdir", "close_range", "fsconfig", "landlock_add_rule",
                                   "setsid",
                                   "mount_setattr", "open_tree_attr", "open_tree", "mkdirat", "mknodat", "keyctl", "prlimit64", "ioctl", "dup2", "symlinkat", "mount"])
 def test_a_lie_is_not_evidence(who, deny, call):

@@ -42,6 +42,45 @@ def test_host_process_is_out_of_reach(who):
         p.wait()
 
 
+def namespaces(pid):
+    return {kind: os.readlink("/proc/%d/ns/%s" % (pid, kind)) for kind in ("mnt", "ipc", "net", "uts", "pid")}
+
+
+def below(pid, name):
+    """A descendant by its name, or None.  Some of them end while one looks."""
+    try:
+        for task in os.listdir("/proc/%d/task" % pid):
+            with open("/proc/%d/task/%s/children" % (pid, task)) as f:
+                children = [int(child) for child in f.read().split()]
+            for child in children:
+                with open("/proc/%d/comm" % child) as f:
+                    found = child if f.read().strip() == name else below(child, name)
+                if found:
+                    return found
+    except OSError:
+        pass
+    return None
+
+
+@pytest.mark.skipif(not IS_ROOT, reason=NOT_ROOT)
+@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize("opts", [[], ["--net", "host"]])
+def test_init_is_where_the_command_is(who, opts, locked):
+    """Its process makes namespaces that init, which was there before, has to join."""
+    if locked:  # a protected path that is there: the mounts are locked in a second namespace
+        who.host("touch", who.ws / ".envrc")
+    p = who.popen([BRIG, "run", *opts, "--", "sleep", "60"], stderr=subprocess.DEVNULL)
+    try:
+        assert wait_until(lambda: below(p.pid, "sleep"), 10)
+        init, command, ours = (namespaces(pid) for pid in (below(p.pid, "brig-init"), below(p.pid, "sleep"), os.getpid()))
+        assert init == command
+        assert {k for k in ours if ours[k] == init[k]} == ({"net"} if opts else set())
+    finally:
+        p.terminate()
+        p.wait()
+        who.host("rm", "-f", who.ws / ".envrc")
+
+
 def test_kill_all_does_not_reach_brig(who):
     r = who.sh("trap '' TERM; kill -TERM -1; kill -KILL -1; echo still; exit 12")
     assert r.code in (12, 137) and r.json["ran"]

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The namespaces that are made beside: of the mounts, of ipc and of the network.  They
+ * cost up to half a millisecond, all of it in the kernel.  So the job, once it is there,
+ * makes them on another processor, while the supervisor plans and the builder works on
+ * the root tree; the builder joins them.  The two share memory and descriptors
+ * meanwhile, but not errno: what the job calls is called bare.
+ */
+#include "engine/beside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/raw.h"
+#include "base/sys.h"
+#include "engine/launch.h"
+
+static const struct {
+	int flag;
+	unsigned request;
+	const char *proc, *none, *fd, *join;
+} kinds[BESIDE_COUNT] = {
+	[BESIDE_MOUNT] = { CLONE_NEWNS, PIDFD_GET_MOUNT, "/proc/self/ns/mnt",
+			   "a mount namespace", "a descriptor of the mount namespace",
+			   "joining the mount namespace" },
+	[BESIDE_IPC] = { CLONE_NEWIPC, PIDFD_GET_IPC, "/proc/self/ns/ipc",
+			 "an ipc namespace", "a descriptor of the ipc namespace",
+			 "joining the ipc namespace" },
+	[BESIDE_NET] = { CLONE_NEWNET, PIDFD_GET_NET, "/proc/self/ns/net",
+			 "a network namespace", "a descriptor of the network namespace",
+			 "joining the network namespace" },
+};
+
+/* The builder tells the supervisor: it has read all that was said to it by then. */
+static void refuse(struct launch *l, const char *what, long r) __attribute__((noreturn));
+static void refuse(struct launch *l, const char *what, long r)
+{
+	l->beside_failed = what;
+	l->beside_errno = (int)-r;
+	word_set(&l->mounts_done);
+	word_set(&l->beside_done);
+	die(125);
+}
+
+/* In the builder's table, too: it joins through this.  By a look-up in /proc only where
+ * the kernel has nothing that is cheaper. */
+static void leave_descriptor(struct launch *l, long self, int which)
+{
+	long fd = self < 0 ? self :
+			     SYS3(SYS_ioctl, self, PIDFD_REQUEST(kinds[which].request), 0);
+
+	if (fd < 0)
+		fd = SYS4(SYS_openat, AT_FDCWD, kinds[which].proc, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		refuse(l, kinds[which].fd, fd);
+	l->beside[which] = (int)fd;
+}
+
+/* Both in one call; the cause is that of the one which cannot be had alone. */
+static void make_others(struct launch *l, bool net)
+{
+	long r = SYS1(SYS_unshare, CLONE_NEWIPC | (net ? CLONE_NEWNET : 0));
+
+	if (r < 0)
+		refuse(l, kinds[net && SYS1(SYS_unshare, CLONE_NEWIPC) == 0 ? BESIDE_NET :
+									      BESIDE_IPC].none,
+		       r);
+}
+
+void beside_make(struct launch *l)
+{
+	const bool net = plan_own_net(l->spec);
+	const char *failed = NULL;
+	long r = SYS1(SYS_unshare, CLONE_NEWNS);
+
+	if (r < 0)
+		refuse(l, kinds[BESIDE_MOUNT].none, r);
+	long self = SYS2(SYS_pidfd_open, SYS0(SYS_getpid), 0);
+	leave_descriptor(l, self, BESIDE_MOUNT);
+	/* this one the builder needs as soon as it has the plan */
+	word_set(&l->mounts_done);
+	make_others(l, net);
+	leave_descriptor(l, self, BESIDE_IPC);
+	long sock = net ? netns_begin(l, &failed) : 0;
+	if (sock < 0)
+		refuse(l, failed, sock);
+	if (net) {
+		r = SYS3(SYS_ioctl, sock, SIOCGSKNS, 0);
+		if (r < 0)
+			refuse(l, kinds[BESIDE_NET].fd, r);
+		l->beside[BESIDE_NET] = (int)r;
+	}
+	if (self >= 0)
+		SYS1(SYS_close, self);
+	word_set(&l->beside_done);
+	/* the builder joins meanwhile; the job is not released before it is done */
+	if (net)
+		netns_finish(l, sock);
+}
+
+static void await_maker(struct launch *l, const uint32_t *word, pid_t maker)
+{
+	if (!child_await(word, maker))
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, ECHILD, "namespaces",
+			   "the process that makes the namespaces died");
+	if (l->beside_errno)
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, l->beside_errno, "namespaces",
+			   l->beside_failed);
+}
+
+/* setns() of these kinds needs CAP_SYS_ADMIN over the namespace: they were made in our
+ * user namespace, which is why we may and why no process of the host's can have been in
+ * them. */
+static void join(struct launch *l, int which)
+{
+	if (setns(l->beside[which], kinds[which].flag) < 0)
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "namespaces", kinds[which].join);
+	close(l->beside[which]);
+}
+
+void beside_join_mounts(struct launch *l, pid_t maker)
+{
+	await_maker(l, &l->mounts_done, maker);
+	join(l, BESIDE_MOUNT);
+}
+
+void beside_join(struct launch *l, pid_t maker)
+{
+	await_maker(l, &l->beside_done, maker);
+	join(l, BESIDE_IPC);
+	if (plan_own_net(l->spec))
+		join(l, BESIDE_NET);
+}
