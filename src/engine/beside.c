@@ -20,17 +20,16 @@
 #include "engine/launch.h"
 
 static const struct {
-	int flag;
 	unsigned request;
 	const char *proc, *none, *fd, *join;
 } kinds[BESIDE_COUNT] = {
-	[BESIDE_MOUNT] = { CLONE_NEWNS, PIDFD_GET_MOUNT, "/proc/self/ns/mnt",
+	[BESIDE_MOUNT] = { PIDFD_GET_MOUNT, "/proc/self/ns/mnt",
 			   "a mount namespace", "a descriptor of the mount namespace",
 			   "joining the mount namespace" },
-	[BESIDE_IPC] = { CLONE_NEWIPC, PIDFD_GET_IPC, "/proc/self/ns/ipc",
+	[BESIDE_IPC] = { PIDFD_GET_IPC, "/proc/self/ns/ipc",
 			 "an ipc namespace", "a descriptor of the ipc namespace",
 			 "joining the ipc namespace" },
-	[BESIDE_NET] = { CLONE_NEWNET, PIDFD_GET_NET, "/proc/self/ns/net",
+	[BESIDE_NET] = { PIDFD_GET_NET, "/proc/self/ns/net",
 			 "a network namespace", "a descriptor of the network namespace",
 			 "joining the network namespace" },
 };
@@ -40,7 +39,8 @@ static void refuse(struct launch *l, const char *what, long r) __attribute__((no
 static void refuse(struct launch *l, const char *what, long r)
 {
 	l->beside_failed = what;
-	l->beside_errno = (int)-r;
+	/* the builder may have joined the first of them already, and look just now */
+	__atomic_store_n(&l->beside_errno, (int)-r, __ATOMIC_RELEASE);
 	word_set(&l->mounts_done);
 	word_set(&l->beside_done);
 	die(125);
@@ -55,8 +55,8 @@ static void leave_descriptor(struct launch *l, long self, int which)
 
 	if (fd < 0)
 		fd = SYS4(SYS_openat, AT_FDCWD, kinds[which].proc, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		refuse(l, kinds[which].fd, fd);
+	if (fd < 3) /* 0 would be a filter's word: standard input is there */
+		refuse(l, kinds[which].fd, fd < 0 ? fd : -EPROTO);
 	l->beside[which] = (int)fd;
 }
 
@@ -90,8 +90,8 @@ void beside_make(struct launch *l)
 		refuse(l, failed, sock);
 	if (net) {
 		r = SYS3(SYS_ioctl, sock, SIOCGSKNS, 0);
-		if (r < 0)
-			refuse(l, kinds[BESIDE_NET].fd, r);
+		if (r < 3)
+			refuse(l, kinds[BESIDE_NET].fd, r < 0 ? r : -EPROTO);
 		l->beside[BESIDE_NET] = (int)r;
 	}
 	if (self >= 0)
@@ -107,17 +107,18 @@ static void await_maker(struct launch *l, const uint32_t *word, pid_t maker)
 	if (!child_await(word, maker))
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, ECHILD, "namespaces",
 			   "the process that makes the namespaces died");
-	if (l->beside_errno)
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, l->beside_errno, "namespaces",
-			   l->beside_failed);
+	int e = __atomic_load_n(&l->beside_errno, __ATOMIC_ACQUIRE);
+	if (e)
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, e, "namespaces", l->beside_failed);
 }
 
 /* setns() of these kinds needs CAP_SYS_ADMIN over the namespace: they were made in our
  * user namespace, which is why we may and why no process of the host's can have been in
- * them. */
+ * them.  The kind is not said: a filter around us that answers in the kernel's place
+ * cannot tell one of the three calls from another, and without the mounts nothing works. */
 static void join(struct launch *l, int which)
 {
-	if (setns(l->beside[which], kinds[which].flag) < 0)
+	if (setns(l->beside[which], 0) < 0)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "namespaces", kinds[which].join);
 	close(l->beside[which]);
 }

@@ -31,6 +31,9 @@ static long number_in(const char *path)
 	return strtol(text, NULL, 10);
 }
 
+#define NO_NAMESPACES "use --backend landlock, which needs no namespaces; or run brig on " \
+		      "the host, or with a profile that allows clone3, unshare, setns and mount"
+
 static int filtered_already(void)
 {
 	big_buffer char text[4096];
@@ -55,6 +58,11 @@ static const char *zero_limit(void)
 	return NULL;
 }
 
+static void raise_limit(struct brig_error *err, const char *limit)
+{
+	err_fix(err, "as root: write a larger number (15000, say) to /proc/sys/%s", limit);
+}
+
 int diagnose_userns(int errnum, struct brig_error *err)
 {
 	const char *why, *fix, *limit;
@@ -74,8 +82,7 @@ int diagnose_userns(int errnum, struct brig_error *err)
 	} else if (errnum == ENOSPC && (limit = zero_limit())) {
 		err_set(err, BRIG_E_NAMESPACE_DENIED, errnum, "clone",
 			"a namespace could not be made: %s is 0", limit);
-		err_fix(err, "as root: write a larger number (15000, say) to /proc/sys/%s",
-			limit);
+		raise_limit(err, limit);
 		return -errnum;
 	} else if (errnum == ENOSPC || errnum == EUSERS) {
 		why = "the limit on user namespaces (or their nesting) is reached";
@@ -85,16 +92,14 @@ int diagnose_userns(int errnum, struct brig_error *err)
 		/* this kernel has the call: somebody says that it has not */
 		why = "a system-call filter around brig hides clone3 (a container's: "
 		      "Docker's default profile does)";
-		fix = "use --backend landlock, which needs no namespaces; or run brig on "
-		      "the host, or with a profile that allows clone3 and mount";
+		fix = NO_NAMESPACES;
 		errnum = EPERM;
 	} else if (errnum == ENOSYS || errnum == EINVAL) {
 		why = "the kernel lacks a kind of namespace brig needs";
 		fix = "use a kernel of at least 5.13 with all namespaces built in";
 	} else if (filtered_already()) {
 		why = "a system-call filter around brig refuses it (a container's?)";
-		fix = "use --backend landlock, which needs no namespaces; or run brig on "
-		      "the host, or with a profile that allows clone3 and mount";
+		fix = NO_NAMESPACES;
 	} else {
 		why = "the kernel refused it";
 		fix = "brig doctor shows what is missing";
@@ -158,8 +163,21 @@ static const struct {
 	{ BRIG_E_BAD_CWD, 0, "give an existing directory inside the workspace" },
 };
 
+/* One that is made when the user namespace is there already. */
+static void fix_namespace(struct brig_error *err)
+{
+	const char *limit = err->errnum == ENOSPC ? zero_limit() : NULL;
+
+	if (limit)
+		raise_limit(err, limit);
+	else if ((err->errnum == EPERM || err->errnum == ENOSYS) && filtered_already())
+		err_fix(err, "a system-call filter is around brig: " NO_NAMESPACES);
+}
+
 void diagnose_fix(struct brig_error *err)
 {
+	if (err->code == BRIG_E_NAMESPACE_DENIED && !err->fix[0])
+		fix_namespace(err);
 	for (size_t i = 0; i < sizeof fixes / sizeof fixes[0]; i++)
 		if (fixes[i].code == err->code &&
 		    (!fixes[i].errnum || fixes[i].errnum == err->errnum)) {

@@ -244,6 +244,8 @@ def test_without_landlock(who, deny, call, error):
     ("openat2", {"KERNEL_TOO_OLD", "BAD_PATH", "BAD_CWD", "BAD_WORKSPACE", "SETUP_FAILED", "MOUNT_FAILED",
                  "PROTECT_FAILED"}),
     ("pidfd_open", {"KERNEL_TOO_OLD", "SETUP_FAILED"}),
+    ("unshare", {"NAMESPACE_DENIED"}),
+    ("setns", {"NAMESPACE_DENIED"}),
     ("seccomp", {"SECCOMP_FAILED"}),
     ("capset", {"CAPS_FAILED"}),
     ("pivot_root", {"MOUNT_FAILED"}),
@@ -263,6 +265,8 @@ def test_refused(who, deny, call, codes, error):
         assert out.json["error"]["code"] in codes, out
     lines = out.err.splitlines()
     assert len(lines) == 1 and re.match(r"brig: [A-Z_]+: .* \(.*\)$", lines[0]), out.err
+    if codes == {"NAMESPACE_DENIED"}:  # by the filter, and there is a way without namespaces
+        assert "filter" in out.json["error"]["fix"] and "--backend landlock" in out.json["error"]["fix"], out.err
     scene.clear()
 
 
