@@ -41,6 +41,7 @@ struct contestant {
 	bool filter; /* receives the filter as FILTER_FD */
 	double *ms;
 	double median, p95, least;
+	double by_round; /* median of the ratios to bwrap in the same round, 0 none */
 };
 
 static struct {
@@ -280,6 +281,35 @@ static void shuffle(size_t *order)
 	}
 }
 
+static double median_of(double *sorted, size_t n)
+{
+	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+/* A machine that is slower for a while is so for a round at a time: the medians of two
+ * contestants may come from different states of it, their ratio in one round seldom. */
+static void compare_rounds(const struct contestant *to)
+{
+	size_t n = (size_t)opt.rounds;
+	double *ratio = to ? malloc(n * sizeof *ratio) : NULL;
+
+	for (size_t k = 0; ratio && k < count; k++) {
+		for (size_t i = 0; i < n; i++)
+			ratio[i] = list[k].ms[i] / to->ms[i];
+		qsort(ratio, n, sizeof *ratio, by_value);
+		list[k].by_round = median_of(ratio, n);
+	}
+	free(ratio);
+}
+
+static const struct contestant *find(const char *name)
+{
+	for (size_t k = 0; name && k < count; k++)
+		if (!strcmp(list[k].name, name))
+			return &list[k];
+	return NULL;
+}
+
 static void measure(void)
 {
 	for (int i = 0; i < opt.warmup; i++)
@@ -297,22 +327,15 @@ static void measure(void)
 			c->ms[i] = run_once(c);
 		}
 	}
+	compare_rounds(find("bwrap"));
 	for (size_t k = 0; k < count; k++) {
 		struct contestant *c = &list[k];
 		size_t n = (size_t)opt.rounds;
 		qsort(c->ms, n, sizeof *c->ms, by_value);
-		c->median = n % 2 ? c->ms[n / 2] : (c->ms[n / 2 - 1] + c->ms[n / 2]) / 2;
+		c->median = median_of(c->ms, n);
 		c->p95 = c->ms[(n * 95 + 99) / 100 - 1];
 		c->least = c->ms[0];
 	}
-}
-
-static const struct contestant *find(const char *name)
-{
-	for (size_t k = 0; name && k < count; k++)
-		if (!strcmp(list[k].name, name))
-			return &list[k];
-	return NULL;
 }
 
 static void print_ratio(const struct contestant *c, const struct contestant *to)
@@ -350,14 +373,18 @@ static void print_table(void)
 		print_net();
 		return;
 	}
-	printf("\n\n| `%s` in | median ms | p95 ms | least ms | ÷ bare | ÷ bwrap | ÷ own 1 bind |\n",
-	       opt.program);
-	printf("|---|---:|---:|---:|---:|---:|---:|\n");
+	printf("\n\n| `%s` in | median ms | p95 ms | least ms | ÷ bare | ÷ bwrap | "
+	       "÷ bwrap by round | ÷ own 1 bind |\n", opt.program);
+	printf("|---|---:|---:|---:|---:|---:|---:|---:|\n");
 	for (size_t k = 0; k < count; k++) {
 		const struct contestant *c = &list[k];
 		printf("| %s | %.3f | %.3f | %.3f |", c->name, c->median, c->p95, c->least);
 		print_ratio(c, find("bare"));
 		print_ratio(c, find("bwrap"));
+		if (c->by_round > 0)
+			printf(" %.3f |", c->by_round);
+		else
+			printf(" |");
 		print_ratio(c, find(c->base));
 		printf("\n");
 	}
@@ -405,6 +432,10 @@ static void print_json(void)
 		jw_fixed(&j, c->least, 4);
 		json_ratio(&j, "to_bare", c, find("bare"));
 		json_ratio(&j, "to_bwrap", c, find("bwrap"));
+		if (c->by_round > 0) {
+			jw_key(&j, "to_bwrap_by_round");
+			jw_fixed(&j, c->by_round, 3);
+		}
 		json_ratio(&j, "to_one_bind", c, find(c->base));
 		jw_end_object(&j);
 	}
