@@ -334,7 +334,8 @@ static void on_unfiltered(struct tree *t)
 	if (t->job->leave)
 		t->job->leave(t->job->arg);
 	tree_account(t);
-	/* nobody is in them any more, or on the way out: then they are tried again */
+	/* The kernel removes none that somebody is still in, on the way out: that one is
+	 * tried again. */
 	if (t->cg.version != 2)
 		cgroup_try_remove(&t->cg);
 }

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sockios.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -85,21 +84,19 @@ void beside_make(struct launch *l)
 	word_set(&l->mounts_done);
 	make_others(l, net);
 	leave_descriptor(l, self, BESIDE_IPC);
-	long sock = net ? netns_begin(l, &failed) : 0;
-	if (sock < 0)
-		refuse(l, failed, sock);
-	if (net) {
-		r = SYS3(SYS_ioctl, sock, SIOCGSKNS, 0);
-		if (r < 3)
-			refuse(l, kinds[BESIDE_NET].fd, r < 0 ? r : -EPROTO);
-		l->beside[BESIDE_NET] = (int)r;
-	}
+	if (net)
+		leave_descriptor(l, self, BESIDE_NET);
 	if (self >= 0)
 		SYS1(SYS_close, self);
+	/* an allow-list is made of it, and handed over by the builder */
+	r = l->allow ? netns_populate(l, &failed) : 0;
+	if (r < 0)
+		refuse(l, failed, r);
 	word_set(&l->beside_done);
 	/* the builder joins meanwhile; the job is not released before it is done */
-	if (net)
-		netns_finish(l, sock);
+	if (net && l->spec->loopback && !l->allow && (r = netns_loopback_up()) < 0)
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, (int)-r, "net",
+			   "the loopback interface");
 }
 
 static void await_maker(struct launch *l, const uint32_t *word, pid_t maker)

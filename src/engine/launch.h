@@ -84,10 +84,9 @@ void launch_copy_free(struct launch *copy);
 /* The builder: runs as pid 1 of the new namespaces, never returns. */
 int child_main(void *launch) __attribute__((noreturn));
 
-/* In the maker of the network namespace: what an allow-list needs of it, and a socket in
- * it, or -errno and what failed; then, with that, the loopback interface. */
-long netns_begin(struct launch *l, const char **failed);
-void netns_finish(const struct launch *l, long sock);
+/* In the maker of the network namespace: all that an allow-list needs there.  0, or -errno
+ * and what failed. */
+int netns_populate(struct launch *l, const char **failed);
 /* Gives the sockets of an allow-list to the supervisor, and closes them here. */
 void netns_hand_over(const struct launch *l);
 

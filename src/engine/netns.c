@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <net/if.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,54 +14,29 @@
 #include "base/raw.h"
 #include "engine/launch.h"
 
-/* To talk about the namespace it is made in.  Of the cheapest family. */
-static long make_socket(void)
-{
-	return SYS3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-}
-
-static long loopback_up(long sock)
-{
-	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
-
-	return SYS3(SYS_ioctl, sock, SIOCSIFFLAGS, &ifr);
-}
-
 int netns_loopback_up(void)
 {
-	long sock = make_socket();
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	/* to talk about the namespace it is made in; of the cheapest family */
+	long sock = SYS3(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (sock < 0)
 		return (int)sock;
-	long r = loopback_up(sock);
+	long r = SYS3(SYS_ioctl, sock, SIOCSIFFLAGS, &ifr);
 	SYS1(SYS_close, sock);
 	return (int)r;
 }
 
-long netns_begin(struct launch *l, const char **failed)
+int netns_populate(struct launch *l, const char **failed)
 {
-	long r = 0;
+	int r = netns_loopback_up();
 
-	*failed = "the network namespace";
-	/* an allow-list is made of it, and handed over by the builder */
-	if (l->allow) {
-		r = netns_loopback_up();
-		if (r == 0)
-			r = netns_allow(l->allow);
-		if (r < 0 && l->allow->failed)
-			*failed = l->allow->failed;
-	}
-	return r < 0 ? r : make_socket();
-}
-
-void netns_finish(const struct launch *l, long sock)
-{
-	long r = l->spec->loopback && !l->allow ? loopback_up(sock) : 0;
-
+	*failed = "the loopback interface";
 	if (r < 0)
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, (int)-r, "net",
-			   "the loopback interface");
-	SYS1(SYS_close, sock);
+		return r;
+	r = netns_allow(l->allow);
+	*failed = l->allow->failed ? l->allow->failed : "the allow-list's sockets";
+	return r;
 }
 
 void netns_hand_over(const struct launch *l)

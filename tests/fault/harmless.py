@@ -32,7 +32,7 @@ HARMLESS = {
     ("job", "close"): CLOEXEC,
     ("job", "getpid"): "cannot fail in a kernel; its namespaces are opened in /proc instead",
     ("job", "pidfd_open"): "its namespaces are opened in /proc instead",
-    ("job", "ioctl"): "the same (the network's and the loopback interface are refused)",
+    ("job", "ioctl"): "the same (the one for the loopback interface is refused)",
     ("netmaker", "getpid"): "the same as the job's",
     ("netmaker", "pidfd_open"): "the same as the job's",
     ("netmaker", "ioctl"): "the same as the job's",

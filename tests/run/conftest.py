@@ -214,6 +214,19 @@ class Who:
         return ["sh", "-c", "echo the-command-ran; : > %s" % self.marker]
 
 
+def descendants(pid):
+    """All below a process, each before its own."""
+    out = []
+    try:
+        for task in os.listdir("/proc/%d/task" % pid):
+            with open("/proc/%d/task/%s/children" % (pid, task)) as f:
+                for child in f.read().split():
+                    out += [int(child), *descendants(int(child))]
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it ended meanwhile: some do nothing but hold a namespace
+    return out
+
+
 def survivors(needle):
     """Processes anywhere with this text in their environment or arguments."""
     found = []

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import BRIG, IS_ROOT, NOT_ROOT, REPO, need, survivors, wait_until
+from conftest import BRIG, IS_ROOT, NOT_ROOT, REPO, descendants, need, survivors, wait_until
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -47,18 +47,14 @@ def namespaces(pid):
 
 
 def below(pid, name):
-    """A descendant by its name, or None.  Some of them end while one looks."""
-    try:
-        for task in os.listdir("/proc/%d/task" % pid):
-            with open("/proc/%d/task/%s/children" % (pid, task)) as f:
-                children = [int(child) for child in f.read().split()]
-            for child in children:
-                with open("/proc/%d/comm" % child) as f:
-                    found = child if f.read().strip() == name else below(child, name)
-                if found:
-                    return found
-    except OSError:
-        pass
+    """A descendant by its name, or None."""
+    for child in descendants(pid):
+        try:
+            with open("/proc/%d/comm" % child) as f:
+                if f.read().strip() == name:
+                    return child
+        except OSError:
+            pass  # it ended meanwhile
     return None
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import BRIG, need, survivors, wait_until
+from conftest import BRIG, descendants, need, survivors, wait_until
 
 # B listens in the workspace and keeps the directory that A hands it; when A is
 # gone it tries to get below brig's mounts through it.
@@ -168,18 +168,6 @@ def test_a_stuck_terminal_does_not_hold_the_deadline(who, command):
         source.wait()
         os.close(rd)
         os.close(wr)
-
-
-def descendants(pid):
-    out = []
-    try:
-        for task in os.listdir("/proc/%d/task" % pid):
-            with open("/proc/%d/task/%s/children" % (pid, task)) as f:
-                for child in f.read().split():
-                    out += [int(child), *descendants(int(child))]
-    except (FileNotFoundError, ProcessLookupError):
-        pass  # it ended meanwhile: some do nothing but hold a namespace
-    return out
 
 
 def outside_uid(pid):
@@ -400,14 +388,19 @@ def lend(who):
         os.chown(who.ws, OWNER, OWNER)
 
 
-def test_root_does_not_remove_what_the_command_could_only_move(who):
-    """A directory of root's inside one of the user's can be moved to HOME: brig, as root, must not remove it there."""
+def lend_with_roots(who):
+    """And with a directory of root's in one of that user's, who may move it, but not remove it."""
     if not who.is_root:
         pytest.skip("an ordinary user's brig has the user's own rights")
     lend(who)
     (who.ws / "proj" / "roots" / "precious").mkdir(parents=True)
     os.chmod(who.ws / "proj" / "roots", 0o700)
     os.chown(who.ws / "proj", OWNER, OWNER)
+
+
+def test_root_does_not_remove_what_the_command_could_only_move(who):
+    """A directory of root's inside one of the user's can be moved to HOME: brig, as root, must not remove it there."""
+    lend_with_roots(who)
     j = who.sh("touch $HOME/x && mv proj $HOME/ && echo $HOME", LANDLOCK).json
     assert j["exit"] == 0, j
     home = j["stdout"].strip()
@@ -421,12 +414,7 @@ def test_root_does_not_remove_what_the_command_could_only_move(who):
 
 def test_what_is_left_is_told_of_wherever_it_is(who):
     """Somebody moves the private directory away, with something in it that brig must not remove."""
-    if not who.is_root:
-        pytest.skip("an ordinary user's brig has the user's own rights")
-    lend(who)
-    (who.ws / "proj" / "roots" / "precious").mkdir(parents=True)
-    os.chmod(who.ws / "proj" / "roots", 0o700)
-    os.chown(who.ws / "proj", OWNER, OWNER)
+    lend_with_roots(who)
     p = who.popen([BRIG, "run", "--json", "--workspace", who.ws, *LANDLOCK, "--", "sh", "-c",
                    "mv proj $HOME/; echo $HOME >home.new; mv home.new home; sleep 1"], stdout=subprocess.PIPE)
     assert wait_until(lambda: (who.ws / "home").exists(), 10)
