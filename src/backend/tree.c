@@ -331,7 +331,7 @@ static int read_own(struct tree *t, struct brig_error *err)
 
 	ev->nested = t->job->spec->nested;
 	if (t->job->gate || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
-		evidence_read_own(ev);
+		evidence_read_own(ev, NULL);
 	else
 		ev->seccomp_filters_own = 0;
 	return evidence_closing(err);

@@ -25,6 +25,9 @@ struct cgroup_want {
 	uint64_t pids;       /* tasks; 0 = no limit */
 	uint64_t cpu_milli;  /* thousandths of a CPU; 0 = no limit */
 	unsigned asked;      /* CG_ bits a person asked for: worth a slow path */
+	/* Version 1, called when one group is made and others are to follow; may be NULL. */
+	int (*halfway)(void *arg, struct brig_error *err);
+	void *arg;
 };
 
 enum { CG_MAX_DIRS = 4 };

@@ -18,7 +18,6 @@
 #include "base/fd.h"
 #include "base/raw.h"
 #include "base/sys.h"
-#include "engine/landlock.h"
 #include "engine/launch.h"
 
 int launch_copy(struct launch *to, const struct launch *from)
@@ -45,6 +44,14 @@ int launch_give_plan(struct launch *to, const struct launch *from)
 	to->root = from->root;
 	to->root.slots = slots;
 	to->plan = from->plan;
+	/* what run_identify() found out */
+	to->called = from->called;
+	to->late_groups = from->late_groups;
+	to->nproc = from->nproc;
+	memcpy(to->uid_map, from->uid_map, sizeof to->uid_map);
+	memcpy(to->gid_map, from->gid_map, sizeof to->gid_map);
+	memcpy(to->uid_map_same, from->uid_map_same, sizeof to->uid_map_same);
+	memcpy(to->gid_map_same, from->gid_map_same, sizeof to->gid_map_same);
 	return 0;
 }
 
@@ -93,8 +100,7 @@ bool child_await(const uint32_t *word, pid_t who)
 	return true;
 }
 
-/* A record; without it the supervisor is gone, and so are we. */
-static void await(const struct launch *l, enum wire_type type, struct wire_in *in)
+void child_await_record(const struct launch *l, enum wire_type type, struct wire_in *in)
 {
 	int r = wire_wait(l->ctl_child, type, in);
 
@@ -105,19 +111,16 @@ static void await(const struct launch *l, enum wire_type type, struct wire_in *i
 		_exit(125);
 }
 
-/* Waits for the plan, and for what host root has opened: the groups that the job will
- * enter, and the caller's trees in the order of their operations. */
+/* Waits for the plan, and for what host root has opened: the caller's trees in the order
+ * of their operations. */
 static void take_plan(struct launch *l)
 {
 	struct wire_in in;
 	size_t at = 0;
 
 	do {
-		await(l, WIRE_PLAN, &in);
-		size_t i = 0;
-		for (; i < in.n_fds && i < in.w.n_groups && l->n_groups < CG_MAX_DIRS; i++)
-			l->groups[l->n_groups++] = in.fds[i];
-		for (; i < in.n_fds; i++) {
+		child_await_record(l, WIRE_PLAN, &in);
+		for (size_t i = 0; i < in.n_fds; i++) {
 			at = root_next_caller(&l->root, at);
 			if (at == l->plan->n_ops)
 				child_fail(l, BRIG_E_INTERNAL, EPROTO, "plan",
@@ -126,7 +129,6 @@ static void take_plan(struct launch *l)
 		}
 		at = root_next_caller(&l->root, at);
 	} while (at < l->plan->n_ops);
-	word_set(&l->plan_done);
 }
 
 /* One line each.  setgroups has to be given up first (CVE-2014-8989). */
@@ -258,8 +260,6 @@ static void set_limits(const struct launch *l)
 	/* 1, not 0: a core handler that is a pipe ignores 0 and would run on
 	 * the host as root with the command's memory; 1 means none. */
 	set_limit(l, RLIMIT_CORE, 1, "RLIMIT_CORE");
-	if (l->nproc)
-		set_limit(l, RLIMIT_NPROC, l->nproc, "RLIMIT_NPROC");
 }
 
 /* The terminal comes from the sandbox's own devpts, so that ttyname() and
@@ -364,24 +364,10 @@ static void open_directory(struct launch *l)
 	close(top);
 }
 
-void child_make_rules(struct launch *l)
-{
-	l->rules = landlock_ruleset(l->plan->rules, l->plan->n_rules, l->landlock_abi,
-				    l->spec->net == NET_NONE && !l->spec->loopback);
-	if (l->rules < 0)
-		child_fail(l, BRIG_E_LANDLOCK_UNAVAILABLE, -l->rules, "landlock",
-			   "the ruleset");
-}
-
 /* The mounts are what they will be, and the job goes on. */
 static void announce_tree(struct launch *l)
 {
 	open_directory(l);
-	/* The job is behind us, as a rule, and these are made for it.  Not root's, which
-	 * waits for us, who had to wait for control groups. */
-	l->rules = -1;
-	if (l->landlock_abi > 0 && !l->spec->as_root)
-		child_make_rules(l);
 	word_set(&l->tree_done);
 }
 
@@ -436,6 +422,7 @@ static int enter_tree(struct launch *l)
 		child_fail(l, l->root.code, -e, "mount", l->root.what);
 	if (l->spec->pty)
 		open_terminal(l);
+	word_set(&l->built);
 	int image = store_init(l);
 	e = root_pivot(&l->root);
 	if (e < 0)
@@ -474,9 +461,12 @@ int child_main(void *launch)
 	/* While we sleep the kernel would move us over to the job, which keeps its
 	 * processor for as long as it takes to make a network namespace. */
 	place_hold(&l->place);
-	if (!l->spec->as_root)
+	if (!l->spec->maybe_root)
 		map_ids(l, "/proc/self", "ids", l->gid_map, l->uid_map);
-	take_plan(l); /* root has mapped the ids by then */
+	take_plan(l); /* root of the machine has mapped the ids by then */
+	if (l->spec->nested)
+		map_ids(l, "/proc/self", "ids", l->gid_map, l->uid_map);
+	word_set(&l->plan_done);
 	/* The supervisor, which we have pushed aside, is about to go to sleep.  When it wakes
 	 * up it goes where there is room; as it is it would stay behind us. */
 	sched_yield();

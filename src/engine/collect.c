@@ -24,10 +24,30 @@ void collect_hold(struct collect *c, int fd)
 	fd_close(&fd);
 }
 
-void collect_ahead(struct collect *c)
+void collect_idle(struct collect *c, int fd)
+{
+	if (c && c->room && c->n_idle < COLLECT_IDLE && fd >= 0 && fd < COLLECT_BELOW)
+		c->idle[c->n_idle++] = fd;
+	else
+		fd_close(&fd);
+}
+
+static void close_idle(struct collect *c)
+{
+	while (c->n_idle)
+		close(c->idle[--c->n_idle]);
+}
+
+static void make_pair(struct collect *c)
 {
 	if (c->pair[0] < 0 && socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, c->pair) < 0)
 		c->pair[0] = c->pair[1] = -1;
+}
+
+void collect_ahead(struct collect *c)
+{
+	close_idle(c);
+	make_pair(c);
 }
 
 void collect_later(struct collect *c)
@@ -40,7 +60,7 @@ void collect_later(struct collect *c)
 			fds[n++] = c->held[i];
 	if (n == 1 || c->circle[0] >= 0)
 		return;
-	collect_ahead(c); /* if nobody has */
+	make_pair(c); /* if nobody has */
 	if (c->pair[0] < 0)
 		return;
 	/* A message to the socket that carries the socket itself: once we close it,
@@ -80,4 +100,5 @@ void collect_now(struct collect *c)
 	fd_close(&c->pair[0]);
 	fd_close(&c->pair[1]);
 	close_held(c);
+	close_idle(c);
 }

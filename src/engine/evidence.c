@@ -131,21 +131,22 @@ static uint64_t inode_of(int fd)
 }
 
 /* The inode numbers of a process's namespaces; 0 where one cannot be had.  Those that end
- * slowly stay open in held, if there is one. */
+ * slowly stay open in held, if there is one; unless they are our own. */
 static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd,
-			    struct collect *held)
+			    struct collect *held, bool own)
 {
 	char path[32];
 	cleanup_close int proc = -1;
 
 	for (int i = 0; i < EV_NS_COUNT; i++) {
-		if (held && ends_slowly(i)) {
-			int ns = open_namespace(pid, pidfd, i);
-			out[i] = inode_of(ns);
+		const bool hold = held && !own && ends_slowly(i);
+		int ns = hold ? open_namespace(pid, pidfd, i) :
+				sys_pidfd_open_namespace(pidfd, ns_request[i]);
+		out[i] = inode_of(ns);
+		if (hold)
 			collect_hold(held, ns);
-		} else {
-			out[i] = sys_pidfd_namespace(pidfd, ns_request[i]);
-		}
+		else
+			collect_idle(held, ns);
 		if (out[i])
 			continue;
 		if (proc < 0) {
@@ -171,10 +172,11 @@ static bool id_maps(int proc, bool nested)
 	return one_id_map(proc, "uid_map", nested) && one_id_map(proc, "gid_map", nested);
 }
 
-void evidence_read_own(struct evidence *ev)
+void evidence_read_own(struct evidence *ev, struct collect *held)
 {
-	cleanup_close int self = sys_pidfd_open(getpid());
-	read_namespaces(ev->ns_host, getpid(), self, NULL);
+	int self = sys_pidfd_open(getpid());
+	read_namespaces(ev->ns_host, getpid(), self, held, true);
+	collect_idle(held, self);
 	/* whatever was read elsewhere: in here id 0 is root of the machine */
 	if (ev->ns_host[LAYER_USER] == USERNS_INITIAL_INODE)
 		ev->nested = false;
@@ -240,7 +242,7 @@ static int read_confined(struct evidence *ev, int proc, pid_t pid, int pidfd,
 
 	if (r < 0)
 		return r;
-	read_namespaces(ev->ns, pid, pidfd, held);
+	read_namespaces(ev->ns, pid, pidfd, held, false);
 	/* written once, and for good */
 	ev->uid_ok = id_maps(proc, ev->nested);
 	if (prlimit(pid, RLIMIT_NPROC, NULL, &lim) == 0)

@@ -47,8 +47,9 @@ extern const char *const evidence_ns_names[EV_NS_COUNT];
  * Any time before the release.  0 or -errno with err. */
 int evidence_closing(struct brig_error *err);
 
-/* The supervisor's own namespaces, to compare with; any time before. */
-void evidence_read_own(struct evidence *ev);
+/* The supervisor's own namespaces, to compare with; any time before.  held may be NULL; else
+ * it gets what need not be closed now, as everywhere below. */
+void evidence_read_own(struct evidence *ev, struct collect *held);
 
 /* Reads everything about pid (and its pidfd), which waits to be released.  0 or -errno with err
  * when something needed could not be read at all.  held, if there is one, gets hold of the
@@ -70,7 +71,7 @@ int evidence_read_status(struct evidence *ev, pid_t pid, struct brig_error *err)
  * through the root of pid.  0, or -errno with the path in bad (-EROFS: it is
  * there, with other flags). */
 struct plan;
-int evidence_mounts(const struct plan *p, pid_t pid, char *bad, size_t cap);
+int evidence_mounts(const struct plan *p, pid_t pid, struct collect *held, char *bad, size_t cap);
 
 /* The LAYER_BIT set the evidence supports. */
 unsigned evidence_layers(const struct evidence *ev);

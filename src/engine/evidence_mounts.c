@@ -37,20 +37,21 @@ static unsigned long wanted(const struct plan_op *op)
 
 /* The flags of what is mounted at a path inside, walked without following
  * anything: below a tree of the caller's a link could lead anywhere. */
-static int flags_at(int root, const struct plan_op *op, unsigned long *flags)
+static int flags_at(int root, const struct plan_op *op, struct collect *held,
+		    unsigned long *flags)
 {
-	struct statfs fs;
+	struct statfs fs = { 0 };
 
-	cleanup_close int fd = sys_openat2(root, op->dst + 1, O_PATH | O_CLOEXEC,
-					   RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS |
-						   RESOLVE_NO_MAGICLINKS);
-	if (fd < 0 || fstatfs(fd, &fs) < 0)
-		return -errno;
-	*flags = (unsigned long)fs.f_flags;
-	return 0;
+	int fd = sys_openat2(root, op->dst + 1, O_PATH | O_CLOEXEC,
+			     RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	int r = fd < 0 || fstatfs(fd, &fs) < 0 ? -errno : 0;
+	collect_idle(held, fd);
+	if (r == 0)
+		*flags = (unsigned long)fs.f_flags;
+	return r;
 }
 
-int evidence_mounts(const struct plan *p, pid_t pid, char *bad, size_t cap)
+int evidence_mounts(const struct plan *p, pid_t pid, struct collect *held, char *bad, size_t cap)
 {
 	char path[40];
 	unsigned long flags = 0;
@@ -68,7 +69,7 @@ int evidence_mounts(const struct plan *p, pid_t pid, char *bad, size_t cap)
 		unsigned long want = wanted(op);
 		if (!want)
 			continue;
-		int r = flags_at(root, op, &flags);
+		int r = flags_at(root, op, held, &flags);
 		if (r == 0 && (flags & want) == want)
 			continue;
 		snprintf(bad, cap, "%s", op->dst);

@@ -36,16 +36,21 @@
  */
 static void enter_cgroups(const struct launch *l)
 {
-	for (unsigned i = 0; i < l->n_groups; i++) {
-		long n = SYS3(SYS_write, l->groups[i], "0", 1);
+	struct wire_in in;
+
+	if (!l->late_groups)
+		return;
+	child_await_record(l, WIRE_GROUPS, &in);
+	for (size_t i = 0; i < in.n_fds; i++) {
+		long n = SYS3(SYS_write, in.fds[i], "0", 1);
 		if (n != 1)
 			child_fail(l, BRIG_E_CGROUP_FAILED, n < 0 ? (int)-n : EIO, "cgroup",
 				   "entering the control group");
-		SYS1(SYS_close, l->groups[i]);
+		SYS1(SYS_close, in.fds[i]);
 	}
 	/* We moved after the namespace was made: without a new one its root
 	 * would be the caller's group, whose path is nobody's business here. */
-	long r = l->n_groups ? SYS1(SYS_unshare, CLONE_NEWCGROUP) : 0;
+	long r = in.n_fds ? SYS1(SYS_unshare, CLONE_NEWCGROUP) : 0;
 	if (r < 0)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, (int)-r, "cgroup",
 			   "a cgroup namespace");
@@ -62,20 +67,20 @@ static void own_session(const struct launch *l)
 		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "stdio", "a new session");
 }
 
-/* Not in the builder, which has files to write, too. */
-static void limit_files(const struct launch *l)
+/* Not in the builder: it has files to write, too, and is there before it is known how many
+ * processes there may be. */
+static void set_limit(const struct launch *l, unsigned what, uint64_t value, const char *name)
 {
-	const uint64_t size = l->spec->limits.file_size;
-	struct rlimit old = { RLIM_INFINITY, RLIM_INFINITY }, lim = { size, size };
+	struct rlimit old = { RLIM_INFINITY, RLIM_INFINITY }, lim = { value, value };
 
-	if (!size)
+	if (!value)
 		return;
-	long r = SYS4(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &old);
-	if (r == 0 && old.rlim_max < size)
+	long r = SYS4(SYS_prlimit64, 0, what, 0, &old);
+	if (r == 0 && old.rlim_max < value)
 		lim.rlim_cur = lim.rlim_max = old.rlim_max; /* tighter already */
-	r = SYS4(SYS_prlimit64, 0, RLIMIT_FSIZE, &lim, 0);
+	r = SYS4(SYS_prlimit64, 0, what, &lim, 0);
 	if (r < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "limits", "RLIMIT_FSIZE");
+		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "limits", name);
 }
 
 static void take_stdio(const struct launch *l, bool early)
@@ -140,18 +145,29 @@ static void drop_capabilities(const struct launch *l)
 		child_fail(l, BRIG_E_CAPS_FAILED, (int)-r, "caps", "no_new_privs");
 }
 
-/* By the rules that the builder has made meanwhile, if it has. */
-static void apply_landlock(struct launch *l, struct wire *ready)
+/* Rules about the new tree, by a descriptor of its top or, from inside, AT_FDCWD. */
+static int make_rules(const struct launch *l, int top)
+{
+	int rules = landlock_ruleset(top, l->plan->rules, l->plan->n_rules, l->landlock_abi,
+				     l->spec->net == NET_NONE && !l->spec->loopback);
+
+	if (rules < 0)
+		child_fail(l, BRIG_E_LANDLOCK_UNAVAILABLE, -rules, "landlock",
+			   "the ruleset");
+	return rules;
+}
+
+static void apply_landlock(const struct launch *l, int rules, struct wire *ready)
 {
 	if (l->landlock_abi <= 0)
 		return;
-	if (l->rules < 0)
-		child_make_rules(l);
-	int e = landlock_apply(l->rules);
+	if (rules < 0)
+		rules = make_rules(l, AT_FDCWD);
+	int e = landlock_apply(rules);
 	if (e < 0)
 		child_fail(l, BRIG_E_LANDLOCK_UNAVAILABLE, -e, "landlock",
 			   "restricting the command");
-	close(l->rules);
+	close(rules);
 	ready->landlock_abi = l->landlock_abi;
 	ready->canary = landlock_canary_file(l->root.scratchfd);
 }
@@ -204,6 +220,30 @@ static void give_way(void)
 	SYS0(SYS_sched_yield);
 }
 
+/*
+ * Until the tree is our root; the rules for Landlock, or -1.  They are made when it stands,
+ * while the builder still makes it that: they are about inodes, which are the same from either
+ * side.  On the way to each of them there is no name but brig's own, which nobody else can
+ * replace: where a tree is put below one of the caller's, the mounts are locked, and the job
+ * comes later.
+ */
+static int await_tree(const struct launch *l)
+{
+	enum { A_FEW = 200 };
+	int rules = -1;
+
+	while (!word_is_set(&l->built))
+		word_await(&l->built);
+	if (l->landlock_abi > 0)
+		rules = make_rules(l, l->root.rootfd);
+	/* a matter of microseconds */
+	for (int i = 0; i < A_FEW && !word_is_set(&l->tree_done); i++)
+		give_way();
+	while (!word_is_set(&l->tree_done))
+		word_await(&l->tree_done);
+	return rules;
+}
+
 void job_main(struct launch *l, bool early)
 {
 	struct wire confined = { .type = WIRE_CONFINED };
@@ -214,16 +254,20 @@ void job_main(struct launch *l, bool early)
 	/* our copy: the last one to close it waits, and that should be init */
 	if (l->first_mntns >= 0)
 		close(l->first_mntns);
+	/* before the id changes: from then on it counts */
+	set_limit(l, RLIMIT_NPROC, l->nproc, "RLIMIT_NPROC");
 	if (early) {
 		child_take_ids(l);
 		child_own_keyring(l);
 	}
 	give_way();
-	enter_cgroups(l);
-	give_way();
 	own_session(l);
-	limit_files(l);
+	set_limit(l, RLIMIT_FSIZE, l->spec->limits.file_size, "RLIMIT_FSIZE");
 	exec_default_signals();
+	give_way();
+	/* as late as it can be: leaving for a new cgroup namespace is the last thing that
+	 * needs a capability */
+	enter_cgroups(l);
 	give_way();
 	drop_capabilities(l);
 	give_way();
@@ -236,12 +280,11 @@ void job_main(struct launch *l, bool early)
 	 * it now, while the tree is being built. */
 	if (early && !l->spec->seccomp)
 		report(l, &confined, &listener);
-	while (early && !word_is_set(&l->tree_done))
-		word_await(&l->tree_done);
+	int rules = early ? await_tree(l) : -1;
 	umask(l->umask);
 	take_stdio(l, early);
 	enter_directory(l);
-	apply_landlock(l, &ready);
+	apply_landlock(l, rules, &ready);
 	if (l->spec->seccomp)
 		listener = load_filter(l);
 	report(l, &ready, &listener);

@@ -100,8 +100,7 @@ int landlock_allow(int ruleset, int fd, enum ll_class class, bool is_dir, int ab
 		rights &= ~DIR_ONLY;
 	struct path_beneath_attr attr = { .allowed_access = rights,
 					  .parent_fd = fd };
-	return syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0) < 0 ?
-		       -errno : 0;
+	return (int)SYS4(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0);
 }
 
 int landlock_allow_port(int ruleset, unsigned port)
@@ -111,17 +110,19 @@ int landlock_allow_port(int ruleset, unsigned port)
 	return syscall(SYS_landlock_add_rule, ruleset, RULE_NET_PORT, &attr, 0) < 0 ? -errno : 0;
 }
 
-static int add_rule(int ruleset, const struct plan_rule *rule, int abi)
+/* Bare, like all of this: the job's errno may be the builder's, which is at work beside it. */
+static int add_rule(int ruleset, int root, const struct plan_rule *rule, int abi)
 {
-	int fd = openat(AT_FDCWD, rule->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	const char *path = root == AT_FDCWD ? rule->path : rule->path[1] ? rule->path + 1 : ".";
+	long fd = SYS4(SYS_openat, root, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
 	if (fd < 0)
-		return -errno;
-	int r = landlock_allow(ruleset, fd, rule->class, rule->is_dir, abi);
-	close(fd);
+		return (int)fd;
+	int r = landlock_allow(ruleset, (int)fd, rule->class, rule->is_dir, abi);
+	SYS1(SYS_close, fd);
 	return r;
 }
 
-int landlock_ruleset(const struct plan_rule *rules, size_t n, int abi,
+int landlock_ruleset(int root, const struct plan_rule *rules, size_t n, int abi,
 		     bool deny_tcp)
 {
 	struct ruleset_attr attr = { .handled_access_fs = fs_mask(abi) };
@@ -136,22 +137,20 @@ int landlock_ruleset(const struct plan_rule *rules, size_t n, int abi,
 		size = sizeof attr;
 		attr.scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL;
 	}
-	int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
-	if (fd < 0)
-		return -errno;
-	for (size_t i = 0; i < n; i++) {
-		int r = add_rule(fd, &rules[i], abi);
+	long fd = SYS3(SYS_landlock_create_ruleset, &attr, size, 0);
+	for (size_t i = 0; fd >= 0 && i < n; i++) {
+		int r = add_rule((int)fd, root, &rules[i], abi);
 		if (r < 0) {
-			close(fd);
+			SYS1(SYS_close, fd);
 			return r;
 		}
 	}
-	return fd;
+	return (int)fd;
 }
 
 int landlock_apply(int ruleset)
 {
-	return syscall(SYS_landlock_restrict_self, ruleset, 0) < 0 ? -errno : 0;
+	return (int)SYS2(SYS_landlock_restrict_self, ruleset, 0);
 }
 
 int landlock_canary(int dirfd)

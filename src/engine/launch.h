@@ -56,15 +56,13 @@ struct launch {
 	int beside_errno;                 /* or why it could not, */
 	const char *beside_failed;        /* and what; valid once done is set */
 	struct allow_net *allow;          /* NULL: no allow-list, no sockets */
-	int groups[CG_MAX_DIRS];          /* version 1: their `tasks`, which the job enters */
-	unsigned n_groups;                /* as many, once plan_done is set */
+	bool late_groups;                 /* version 1: the job is told when they are made */
 	struct spawn_rooms rooms;
 	/* from the builder to the job, or back: word_set() */
-	uint32_t mounts_done, beside_done, plan_done, tree_done;
+	uint32_t mounts_done, beside_done, plan_done, built, tree_done;
 	uint32_t locked, mapped;          /* the second user namespace, see lock_mounts() */
 	int first_mntns;                  /* see lock_mounts() */
 	int cwdfd;                        /* where the command starts, in the new tree */
-	int rules;                        /* Landlock's, about the new tree; -1: the job makes them */
 	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
 	char uid_map[48], gid_map[48];    /* the one line of each map */
 	char uid_map_same[48], gid_map_same[48]; /* the same id again, see lock_mounts() */
@@ -99,9 +97,9 @@ void job_main(struct launch *l, bool early) __attribute__((noreturn));
 void child_take_ids(const struct launch *l);
 void child_own_keyring(const struct launch *l);
 
-/* The job's rules, which are about paths in the new tree; in either. */
-void child_make_rules(struct launch *l);
-
+/* Waits for a record; without it the supervisor is gone, and so is who waited.  Whoever
+ * waits for WIRE_PLAN, or has seen plan_done, is the only one who reads. */
+void child_await_record(const struct launch *l, enum wire_type type, struct wire_in *in);
 /* Until a word is set; false when the process that sets it died, with a record of why or
  * without. */
 bool child_await(const uint32_t *word, pid_t who);

@@ -143,7 +143,7 @@ static int do_landlock(void)
 		return -abi;
 	if (dir < 0)
 		return errno;
-	int fd = landlock_ruleset(&read_all, 1, abi, true);
+	int fd = landlock_ruleset(AT_FDCWD, &read_all, 1, abi, true);
 	if (fd < 0)
 		return -fd;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

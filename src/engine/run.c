@@ -74,9 +74,6 @@ static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 	if (bad < 0)
 		return bad;
 	l->spec = s;
-	/* A caller's profile may not let it go again; and when the supervisor has waited for
-	 * init, as root's does, nothing is gained. */
-	l->called = !s->seccomp && !s->as_root;
 	l->script_argv = exec_script_argv(s->argv);
 	if (!l->script_argv || spawn_rooms_make(&l->rooms, ROOMS) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the launch");
@@ -86,16 +83,7 @@ static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 	prepare_filter(r);
 	int e;
 	r->late_limits = cgroup_is_v1();
-	if (r->late_limits) {
-		/* Decided before the child exists, as it sets the limit itself.
-		 * Since Linux 5.14 RLIMIT_NPROC counts per user namespace: exact
-		 * for one with a single id.  A third version 1 hierarchy is made
-		 * only when root asks for the limit by name, and so wants the
-		 * group's counter of refused forks. */
-		bool group = s->as_root && (s->asked & LAYER_BIT(LAYER_PIDS));
-		if (s->limits.pids && !group && kernel_at_least(5, 14))
-			l->nproc = s->limits.pids;
-	} else {
+	if (!r->late_limits) {
 		/* groups come before the clone, the one who cleans up before them */
 		e = run_custodian(r, err);
 		if (e == 0)
@@ -104,6 +92,10 @@ static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 			return e;
 	}
 	if (s->net == NET_ALLOW) {
+		/* it has a look at all of it */
+		e = run_complete(r, err);
+		if (e < 0)
+			return e;
 		r->egress = malloc(sizeof *r->egress);
 		e = r->egress ? egress_init(r->egress, s, err) : -ENOMEM;
 		if (e < 0)
@@ -111,7 +103,8 @@ static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 						      "the allow-list") : e;
 		l->allow = &r->egress->net;
 	}
-	return run_channels(r, err);
+	e = run_channels(r, err);
+	return e == 0 && !s->maybe_root ? run_identify(r, err) : e;
 }
 
 /* Reaps pid 1 (and by it everything inside) and takes its usage.  False: it could

@@ -17,6 +17,7 @@ struct run {
 	struct launch l, child; /* ours, and what the builder and the job have */
 	struct plan plan;
 	bool planned;     /* it is made */
+	bool plan_sent;   /* and the builder has it */
 	bool late_limits; /* version 1: groups are made while the child builds */
 	struct custodian cust;
 	struct brig_result *res;
@@ -52,6 +53,8 @@ struct run {
 /* start.c, in this order.  run_custodian() and run_limits() come first where a group
  * must be there before the clone, else run_start() calls them.  0 or -errno with err. */
 int run_channels(struct run *r, struct brig_error *err);
+int run_complete(struct run *r, struct brig_error *err);
+int run_identify(struct run *r, struct brig_error *err);
 int run_custodian(struct run *r, struct brig_error *err);
 int run_limits(struct run *r, struct brig_error *err);
 int run_start(struct run *r, struct brig_error *err);

@@ -47,10 +47,16 @@ int spawn_rooms_make(struct spawn_rooms *r, unsigned n)
 	return 0;
 }
 
-void spawn_rooms_free(struct spawn_rooms *r)
+void spawn_show(struct spawn_rooms *r)
 {
 	if (r->hidden)
 		prctl(PR_SET_DUMPABLE, r->was_open, 0, 0, 0);
+	r->hidden = false;
+}
+
+void spawn_rooms_free(struct spawn_rooms *r)
+{
+	spawn_show(r);
 	if (r->at == first)
 		__atomic_store_n(&taken, false, __ATOMIC_RELEASE);
 	else if (r->at)

@@ -68,6 +68,8 @@ bool spawn_may_share(unsigned long long memory_limit);
  *   is, or may be, in use.
  */
 bool spawn_hide(struct spawn_rooms *r, bool movable);
+/* It was not necessary: as it was before. */
+void spawn_show(struct spawn_rooms *r);
 
 /*
  * clone3() with a function to run, in room number i; with CLONE_VM in args->flags

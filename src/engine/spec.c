@@ -13,6 +13,11 @@ static void bind_free(struct spec_bind *b)
 	fd_close(&b->fd);
 }
 
+int spec_complete(const struct spec *s, struct brig_error *err)
+{
+	return s->rest ? s->rest(s->rest_arg, err) : 0;
+}
+
 void spec_free(struct spec *s)
 {
 	if (!s)

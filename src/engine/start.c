@@ -52,20 +52,7 @@ int run_channels(struct run *r, struct brig_error *err)
 			goto fail;
 		r->err_read = p[0];
 		l->stdio[2] = p[1];
-		/* /dev/stdout and /dev/stderr are opened by name inside, under
-		 * the sandbox's id */
-		if (l->spec->as_root &&
-		    (fchown(l->stdio[1], l->spec->host_uid, l->spec->host_gid) < 0 ||
-		     fchown(l->stdio[2], l->spec->host_uid, l->spec->host_gid) < 0))
-			goto fail;
 	}
-	const struct spec *s = l->spec;
-	snprintf(l->uid_map, sizeof l->uid_map, "%u %u 1\n", s->in_uid, s->host_uid);
-	snprintf(l->gid_map, sizeof l->gid_map, "%u %u 1\n", s->in_gid, s->host_gid);
-	snprintf(l->uid_map_same, sizeof l->uid_map_same, "%u %u 1\n", s->in_uid,
-		 s->in_uid);
-	snprintf(l->gid_map_same, sizeof l->gid_map_same, "%u %u 1\n", s->in_gid,
-		 s->in_gid);
 	snprintf(l->status_arg, sizeof l->status_arg, "%d", l->status_write);
 	snprintf(l->death_arg, sizeof l->death_arg, "%d", l->death_read);
 	return 0;
@@ -73,25 +60,64 @@ fail:
 	return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "descriptors");
 }
 
-/* Version 1 groups are not delegated to ordinary users; looking for an
- * exception is worth the time only when somebody asks. */
-static bool wants_groups(const struct run *r)
+/* What follows from who it is that runs brig, once that is known. */
+int run_identify(struct run *r, struct brig_error *err)
 {
-	const struct spec *s = r->l.spec;
+	struct launch *l = &r->l;
+	const struct spec *s = l->spec;
 
-	return s->as_root || (s->required & LAYERS_LIMITS);
+	/* the memory was lent on the understanding that nobody has the id */
+	if (l->shares && s->as_root && !s->idmapped && r->late_limits) {
+		err_set(err, BRIG_E_SOURCE_CHANGED, ESTALE, "plan",
+			"the workspace was given to somebody else just now");
+		diagnose_fix(err);
+		return -ESTALE;
+	}
+	if (!s->as_root)
+		spawn_show(&l->rooms); /* the id stays what it is */
+	/* A caller's profile may not let it go again; and when the supervisor has waited for
+	 * init, as root's does, nothing is gained. */
+	l->called = !s->seccomp && !s->as_root;
+	/* Version 1 groups are not delegated to ordinary users; looking for an
+	 * exception is worth the time only when somebody asks.  And there may be some already:
+	 * of a controller that is mounted elsewhere, though version 2 is in the usual place. */
+	l->late_groups = r->late_limits ? s->as_root || (s->required & LAYERS_LIMITS) :
+					  r->cg.n_task_fds > 0;
+	/* Since Linux 5.14 RLIMIT_NPROC counts per user namespace: exact
+	 * for one with a single id.  A third version 1 hierarchy is made
+	 * only when root asks for the limit by name, and so wants the
+	 * group's counter of refused forks. */
+	bool group = s->as_root && (s->asked & LAYER_BIT(LAYER_PIDS));
+	if (r->late_limits && s->limits.pids && !group && kernel_at_least(5, 14))
+		l->nproc = s->limits.pids;
+	/* /dev/stdout and /dev/stderr are opened by name inside, under the sandbox's id */
+	if (s->as_root && r->out_read >= 0 &&
+	    (fchown(r->out_read, s->host_uid, s->host_gid) < 0 ||
+	     fchown(r->err_read, s->host_uid, s->host_gid) < 0))
+		return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "descriptors");
+	snprintf(l->uid_map, sizeof l->uid_map, "%u %u 1\n", s->in_uid, s->host_uid);
+	snprintf(l->gid_map, sizeof l->gid_map, "%u %u 1\n", s->in_gid, s->host_gid);
+	snprintf(l->uid_map_same, sizeof l->uid_map_same, "%u %u 1\n", s->in_uid,
+		 s->in_uid);
+	snprintf(l->gid_map_same, sizeof l->gid_map_same, "%u %u 1\n", s->in_gid,
+		 s->in_gid);
+	return 0;
 }
+
+static int plan_halfway(void *arg, struct brig_error *err);
 
 int run_limits(struct run *r, struct brig_error *err)
 {
 	const struct spec *s = r->l.spec;
 	struct cgroup_want want = { .memory = s->limits.memory,
 				    .pids = s->limits.pids,
-				    .cpu_milli = s->limits.cpu_milli };
+				    .cpu_milli = s->limits.cpu_milli,
+				    .halfway = r->late_limits ? plan_halfway : NULL,
+				    .arg = r };
 
 	if (r->l.nproc)
 		want.pids = 0;
-	if (r->late_limits && !wants_groups(r)) {
+	if (r->late_limits && !r->l.late_groups) {
 		snprintf(r->cg.why, sizeof r->cg.why,
 			 "version 1 control groups are not delegated to ordinary users");
 		return 0;
@@ -191,58 +217,92 @@ static int start_builder(struct run *r, struct brig_error *err)
 	return e < 0 ? err_set(err, BRIG_E_SETUP_FAILED, -e, "clone", "the processors") : 0;
 }
 
+/* A record for the builder or the job. */
+static int tell(struct run *r, enum wire_type type, const int *fds, size_t n,
+		struct brig_error *err)
+{
+	const struct wire w = { .type = type };
+	int e = wire_send(r->l.ctl_supervisor, &w, fds, n);
+
+	/* a child that is gone has said why, in the socket */
+	if (e == 0 || e == -EPIPE || e == -ECONNRESET)
+		return 0;
+	return err_set(err, BRIG_E_SETUP_FAILED, -e, "plan", "handing it over");
+}
+
 /* What the builder waits for.  All at once: as soon as it can go on we may not come to
  * run for a while. */
 static int send_plan(struct run *r, struct brig_error *err)
 {
 	const struct root *root = &r->l.root;
 	size_t n_ops = r->plan.n_ops, at = root_next_caller(root, 0);
-	struct wire w = { .type = WIRE_PLAN, .n_groups = (uint32_t)r->cg.n_task_fds };
-	int fds[WIRE_FDS];
-	size_t n = w.n_groups;
+	int e = 0;
 
-	memcpy(fds, r->cg.task_fds, n * sizeof fds[0]);
+	r->plan_sent = true;
 	do {
+		int fds[WIRE_FDS];
+		size_t n = 0;
 		for (; n < WIRE_FDS && at < n_ops; at = root_next_caller(root, at + 1))
 			fds[n++] = root->slots[at];
-		int e = wire_send(r->l.ctl_supervisor, &w, fds, n);
-		/* a child that is gone has said why, in the socket */
-		if (e == -EPIPE || e == -ECONNRESET)
-			return 0;
-		if (e < 0)
-			return err_set(err, BRIG_E_SETUP_FAILED, -e, "plan",
-				       "handing it to the builder");
-		w.n_groups = 0;
-		n = 0;
-	} while (at < n_ops);
-	return 0;
+		e = tell(r, WIRE_PLAN, fds, n, err);
+	} while (e == 0 && at < n_ops);
+	return e;
 }
 
-/* The half of the evidence that is about ourselves. */
-static int read_own(struct run *r, struct brig_error *err)
+/*
+ * Version 1, and the first of several groups is made.  The builder needs none of them, and
+ * is what takes longest: it gets the plan now, and the processor where we are.  The job has
+ * the other one, and nothing to do without the groups when it is done with the network.
+ */
+static int plan_halfway(void *arg, struct brig_error *err)
 {
-	r->res->evidence.nested = r->l.spec->nested;
-	evidence_read_own(&r->res->evidence);
-	return evidence_closing(err);
+	struct run *r = arg;
+	int e = send_plan(r, err);
+
+	if (e == 0 && place_leave(&r->l.place, sched_getcpu()) < 0)
+		return err_set(err, BRIG_E_SETUP_FAILED, EPERM, "cgroup", "the processors");
+	return e;
+}
+
+/* These two may take long, on a slow file system: signals end it, and us, meanwhile.
+ * What was started has done nothing yet, and ends with us. */
+int run_complete(struct run *r, struct brig_error *err)
+{
+	signals_pass(&r->sig, true);
+	int e = spec_complete(r->l.spec, err);
+	signals_pass(&r->sig, false);
+	return e;
+}
+
+static int build_plan(struct run *r, struct brig_error *err)
+{
+	signals_pass(&r->sig, true);
+	int e = plan_build(&r->plan, r->l.spec, err);
+	signals_pass(&r->sig, false);
+	return e;
 }
 
 static int make_plan(struct run *r, struct brig_error *err)
 {
-	/* It may take long, on a slow file system: signals end it, and us, meanwhile.
-	 * What was started has done nothing yet, and ends with us. */
-	signals_pass(&r->sig, true);
-	int e = plan_build(&r->plan, r->l.spec, err);
-	signals_pass(&r->sig, false);
+	int e = run_complete(r, err);
+	if (e == 0)
+		e = run_identify(r, err);
+	if (e == 0)
+		e = build_plan(r, err);
 	r->t_planned = now_ns();
 	if (e < 0)
 		return e;
 	r->planned = true;
 	r->l.plan = &r->plan;
 	/* who cleans up after us may be there already */
-	if (r->cust.pid > 0)
-		r->cust.protect = &r->plan.protect;
+	if (r->cust.pid > 0) {
+		r->cust.wsfd = r->l.spec->workspace.fd;
+		/* from here on it uses both */
+		__atomic_store_n(&r->cust.protect, &r->plan.protect, __ATOMIC_RELEASE);
+	}
 	if (root_prepare(&r->l.root, &r->plan) < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the root tree");
+	r->held.room = r->l.root.keep_open;
 	return 0;
 }
 
@@ -251,7 +311,7 @@ static unsigned guess_descriptors(const struct spec *s)
 {
 	enum { USUAL_OPS = 96 };
 
-	return root_descriptors(USUAL_OPS + 2 * s->n_binds + strv_len(s->masks));
+	return root_descriptors(USUAL_OPS + 2 * s->n_named);
 }
 
 /* Whether the builder may borrow our memory, and so be there before the plan. */
@@ -261,7 +321,8 @@ static bool may_start_early(struct run *r)
 
 	/* root's workspace is shown under an id that nobody has */
 	return spawn_may_share(s->limits.memory) &&
-	       (!s->as_root || spawn_hide(&r->l.rooms, !s->idmapped && r->late_limits));
+	       (!s->maybe_root ||
+		spawn_hide(&r->l.rooms, !s->roots_workspace && r->late_limits));
 }
 
 /* The builder and the plan, in the order that is possible. */
@@ -287,6 +348,14 @@ static int start_and_plan(struct run *r, struct brig_error *err)
 	return start_builder(r, err);
 }
 
+/* The half of the evidence that is about ourselves. */
+static int read_own(struct run *r, struct brig_error *err)
+{
+	r->res->evidence.nested = r->l.spec->nested;
+	evidence_read_own(&r->res->evidence, &r->held);
+	return evidence_closing(err);
+}
+
 int run_start(struct run *r, struct brig_error *err)
 {
 	struct launch *l = &r->l;
@@ -306,8 +375,10 @@ int run_start(struct run *r, struct brig_error *err)
 		e = run_custodian(r, err);
 	if (e == 0 && r->late_limits)
 		e = run_limits(r, err);
-	if (e == 0)
+	if (e == 0 && !r->plan_sent)
 		e = send_plan(r, err);
+	if (e == 0 && l->late_groups)
+		e = tell(r, WIRE_GROUPS, r->cg.task_fds, (size_t)r->cg.n_task_fds, err);
 	/* there is time for it now: the others are at work */
 	return e == 0 ? read_own(r, err) : e;
 }

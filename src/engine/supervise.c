@@ -291,7 +291,7 @@ static void collect_evidence(struct run *r)
 	}
 	r->res->have_evidence = true;
 	char bad[200];
-	int e = evidence_mounts(r->l.plan, r->job, bad, sizeof bad);
+	int e = evidence_mounts(r->l.plan, r->job, &r->held, bad, sizeof bad);
 	if (e < 0) {
 		hear_why(r);
 		refuse_mounts(r, e, bad);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/raw.h"
 #include "engine/watch.h"
 
 int wire_send(int sock, const struct wire *w, const int *fds, size_t n)
@@ -58,9 +59,9 @@ static ssize_t receive(int sock, struct wire_in *in, int flags)
 		struct cmsghdr h;
 		char space[CMSG_SPACE(sizeof(struct ucred)) +
 			   CMSG_SPACE(WIRE_FDS * sizeof(int))];
-	} ctl;
+	} ctl = { 0 };
 	struct msghdr m;
-	ssize_t n;
+	long n;
 
 	in->from = -1;
 	in->n_fds = 0;
@@ -70,12 +71,14 @@ static ssize_t receive(int sock, struct wire_in *in, int flags)
 		m = (struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1,
 				     .msg_control = ctl.space,
 				     .msg_controllen = sizeof ctl.space };
-		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | flags);
-		if (n >= 0 || errno != ECONNRESET || resets)
+		/* bare: errno may be another process's, too.  (The layout of the header is the
+		 * kernel's, with every byte between its members zero.) */
+		n = SYS3(SYS_recvmsg, sock, &m, MSG_CMSG_CLOEXEC | flags);
+		if (n != -ECONNRESET || resets)
 			break;
 	}
 	if (n < 0)
-		return -errno;
+		return n;
 	take_control(&m, in);
 	in->truncated = m.msg_flags & MSG_CTRUNC;
 	return n;

@@ -16,9 +16,8 @@
 
 enum wire_type {
 	WIRE_PLAN = 1,   /* supervisor → builder: the plan is made, and as root the ids are
-			    mapped.  Attached: the `tasks` of
-			    version 1 groups, n_groups of them, and as root the caller's
-			    trees in the plan's order; as many records as it takes */
+			    mapped.  Attached, as root: the caller's trees in the plan's
+			    order; as many records as it takes */
 	WIRE_PTY,        /* child → supervisor: the terminal's master, one descriptor */
 	WIRE_NET,        /* child → supervisor: sockets of the sandbox's network, for
 			    the egress process; in the order of struct allow_net */
@@ -32,7 +31,7 @@ enum wire_type {
 	WIRE_GIVEN,      /* supervisor → job of a tree: all that was made meanwhile is
 			    there, in memory and in the table of descriptors; where those
 			    are not shared, what was offered is attached */
-	WIRE_GROUPS,     /* the same, or to the gate: version 1 groups are made, their
+	WIRE_GROUPS,     /* supervisor → job, or gate: version 1 groups are made, their
 			    `tasks` files attached; enter them */
 	WIRE_FILTERED,   /* job of a tree → supervisor: without privileges and filtered,
 			    for good; listener attached */
@@ -46,7 +45,6 @@ struct wire {
 	int32_t canary;       /* WIRE_READY: errno of the Landlock probe */
 	int32_t cpu;          /* WIRE_CONFINED, WIRE_READY: where its sender is, about to
 				 sleep; only a hint */
-	uint32_t n_groups;    /* WIRE_PLAN: how many of the descriptors are `tasks` */
 	uint32_t begun;       /* of a tree's job: the last descriptor is what begin() made */
 	char phase[24];
 	char what[200];

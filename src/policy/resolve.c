@@ -114,7 +114,7 @@ static bool in_initial_userns(void)
 	return userns_here() != USERNS_OTHER;
 }
 
-/* After the workspace is known: its owner decides. */
+/* As root after the workspace is known: its owner decides. */
 static void resolve_ids(struct spec *s)
 {
 	uid_t uid = geteuid();
@@ -347,8 +347,25 @@ static int resolve_backend(const struct brig_spec *rq, struct spec *s)
 	       copy_list(&s->wrapper, rq, OPT_WRAPPER) < 0 ? -ENOMEM : 0;
 }
 
-static int resolve_all(const struct brig_spec *rq, struct spec *s,
-		       struct brig_error *err)
+/* For who has to guess before the workspace is opened. */
+static bool seems_roots(const char *workspace)
+{
+	struct stat st;
+
+	return stat(workspace ? workspace : ".", &st) == 0 && st.st_uid == 0;
+}
+
+/* A spec whose second half is still to be found out, or has been. */
+struct pending {
+	struct spec spec; /* first: spec_free() frees all of it */
+	const struct brig_spec *rq;
+	bool done;
+	int result;
+	struct brig_error err;
+};
+
+static int resolve_first(const struct brig_spec *rq, struct spec *s,
+			 struct brig_error *err)
 {
 	int r = check_command(rq, err);
 	if (r == 0)
@@ -374,32 +391,77 @@ static int resolve_all(const struct brig_spec *rq, struct spec *s,
 	const char *name = request_text(rq, OPT_NAME);
 	if (name && !(s->name = strdup(name)))
 		goto no_memory;
-	r = resolve_paths(rq, s, err);
-	if (r < 0)
-		return r;
-	resolve_ids(s);
-	r = resolve_env(rq, s, err);
-	if (r < 0)
-		return r;
+	s->n_named = strv_len(rq->o[OPT_RO].v) + strv_len(rq->o[OPT_RW].v) +
+		     strv_len(rq->o[OPT_MASK].v);
+	s->maybe_root = geteuid() == 0;
+	/* And for everybody: a directory that is mounted by being looked at should be there
+	 * before the mounts are copied. */
+	s->roots_workspace = seems_roots(request_text(rq, OPT_WORKSPACE));
+	if (!s->maybe_root)
+		resolve_ids(s);
 	return resolve_seccomp(rq, s, err);
 
 no_memory:
 	return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "resolving");
 }
 
-int policy_resolve(const struct brig_spec *rq, struct spec **out,
-		   struct brig_error *err)
+/* A failure has a code and a way out, whoever found it. */
+static int explained(int r, struct brig_error *err)
 {
-	struct spec *s = calloc(1, sizeof *s);
-	if (!s)
-		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "spec");
-	s->workspace.fd = -1;
-	s->env_fd = -1;
-	int r = resolve_all(rq, s, err);
 	if (r < 0 && err && err->code != BRIG_E_OK && !err->fix[0])
 		err_fix(err, "brig doctor shows what this machine can enforce");
 	if (r < 0 && err && err->code == BRIG_E_OK)
 		err_set(err, BRIG_E_NO_MEMORY, -r, "policy", "resolving");
+	return r;
+}
+
+static int resolve_rest(void *arg, struct brig_error *err)
+{
+	struct pending *p = arg;
+
+	if (!p->done) {
+		p->done = true;
+		p->result = resolve_workspace(p->rq, &p->spec, &p->err);
+		if (p->result == 0 && p->spec.maybe_root)
+			resolve_ids(&p->spec);
+		if (p->result == 0)
+			p->result = resolve_shown(p->rq, &p->spec, &p->err);
+		if (p->result == 0)
+			p->result = resolve_env(p->rq, &p->spec, &p->err);
+		explained(p->result, &p->err);
+	}
+	if (p->result < 0 && err)
+		*err = p->err;
+	return p->result;
+}
+
+int policy_begin(const struct brig_spec *rq, struct spec **out, struct brig_error *err)
+{
+	struct pending *p = calloc(1, sizeof *p);
+	if (!p)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "spec");
+	struct spec *s = &p->spec;
+	p->rq = rq;
+	s->rest = resolve_rest;
+	s->rest_arg = p;
+	s->workspace.fd = -1;
+	s->env_fd = -1;
+	int r = explained(resolve_first(rq, s, err), err);
+	if (r < 0) {
+		spec_free(s);
+		return r;
+	}
+	*out = s;
+	return 0;
+}
+
+int policy_resolve(const struct brig_spec *rq, struct spec **out,
+		   struct brig_error *err)
+{
+	struct spec *s = NULL;
+	int r = policy_begin(rq, &s, err);
+	if (r == 0)
+		r = spec_complete(s, err);
 	if (r < 0) {
 		spec_free(s);
 		return r;

@@ -12,10 +12,13 @@
  */
 int policy_resolve(const struct brig_spec *rq, struct spec **out,
 		   struct brig_error *err);
+/* The same, but for what spec_complete() finds out, while rq is still there. */
+int policy_begin(const struct brig_spec *rq, struct spec **out, struct brig_error *err);
 
-/* The parts, one file each. */
-int resolve_paths(const struct brig_spec *rq, struct spec *s,
-		  struct brig_error *err);
+/* The parts, one file each: the workspace; what is shown besides; the environment. */
+int resolve_workspace(const struct brig_spec *rq, struct spec *s,
+		      struct brig_error *err);
+int resolve_shown(const struct brig_spec *rq, struct spec *s, struct brig_error *err);
 int resolve_env(const struct brig_spec *rq, struct spec *s,
 		struct brig_error *err);
 

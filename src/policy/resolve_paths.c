@@ -309,8 +309,8 @@ static int resolve_home(struct spec *s, struct brig_error *err)
 	return s->home ? 0 : err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "HOME");
 }
 
-int resolve_paths(const struct brig_spec *rq, struct spec *s,
-		  struct brig_error *err)
+int resolve_workspace(const struct brig_spec *rq, struct spec *s,
+		      struct brig_error *err)
 {
 	int r = open_workspace(request_text(rq, OPT_WORKSPACE), s, err);
 	if (r == 0)
@@ -322,9 +322,13 @@ int resolve_paths(const struct brig_spec *rq, struct spec *s,
 	if (r == 0)
 		r = resolve_cwd(rq, s, err);
 	s->workspace.writable = streq(request_text(rq, OPT_ACCESS), "rw");
+	return r;
+}
+
+int resolve_shown(const struct brig_spec *rq, struct spec *s, struct brig_error *err)
+{
 	/* in a tree that cannot be written there is nothing to protect */
-	if (r == 0 && s->workspace.writable)
-		r = resolve_protect(rq, s, err);
+	int r = s->workspace.writable ? resolve_protect(rq, s, err) : 0;
 	if (r == 0)
 		r = resolve_home(s, err);
 	return r == 0 ? resolve_binds(rq, s, err) : r;

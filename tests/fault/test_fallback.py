@@ -316,6 +316,25 @@ def test_a_lie_that_nothing_else_shows(who, deny, backend, call):
     assert time.monotonic() - start < 10
 
 
+def test_who_owns_the_workspace_is_not_guessed(who, deny):
+    """Root lends its memory before the workspace is opened, on a first look at its owner.  When that look
+    was wrong, and it is a user's, nothing runs where he could get at that memory."""
+    if not who.is_root:
+        pytest.skip("an ordinary user's processes keep their id")
+    scene = Scene(who, "scene")
+    os.chown(scene.ws, 12345, 12345)
+    out = run_scene(scene, [deny, "stat=0", "--"])  # an answer of zeros: root's
+    v1 = not os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+    if v1:
+        assert not out.ran and out.code == 125 and not out.problems(), out
+        assert out.json["error"]["code"] == "SOURCE_CHANGED", out
+    else:
+        assert out.ran or out.code == 125, out
+    out = run_scene(scene, [deny, "stat=EACCES", "--"])  # no answer: then it is not lent
+    assert not out.violations and (out.ran or out.code == 125), out
+    scene.clear()
+
+
 @pytest.mark.parametrize("one_call", [True, False])
 def test_mount_flags_are_read_back(who, deny, one_call):
     """A mount_setattr that was never made leaves trees writable: seen, and refused."""

@@ -37,6 +37,34 @@ def test_memory_bomb(who):
     assert cgroup_dirs(j["id"]) == []
 
 
+ELSEWHERE = """
+set -e
+for c in memory cpu pids; do mkdir "$1/$c"; mount -t cgroup -o $c cgroup "$1/$c"; done
+umount -R -l /sys/fs/cgroup
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+shift
+exec "$@"
+"""
+
+
+def test_version_1_groups_in_an_unusual_place(who):
+    """Version 2 is where everybody looks, and the controllers are in version 1, elsewhere: the command is in its
+    groups, which are made before it then."""
+    if not who.is_root:
+        pytest.skip("mounts hierarchies: %s may not" % who.name)
+    lines = [x.split(":")[1] for x in open("/proc/self/cgroup").read().splitlines()]
+    if not {"memory", "cpu", "pids"} <= set(lines):
+        pytest.skip("no version 1 hierarchy with memory, cpu and pids each alone")
+    place = who.mkdir(who.home / "hierarchies")
+    p = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c", ELSEWHERE, "sh", place, BRIG, "run",
+                        "--json", "--workspace", who.ws, "--", "cat", "/proc/self/cgroup"],
+                       capture_output=True, timeout=60)
+    j = json.loads(p.stdout)
+    assert j["ran"] and not j["missing"], (j, p.stderr)
+    assert {"memory", "cpu"} <= set(j["evidence"]["cgroup"]) and {"memory", "cpu", "pids"} <= set(j["enforced"]), j
+    assert cgroup_dirs(j["id"]) == []
+
+
 def test_memory_too_small_to_start(who):
     """The kernel kills all that share the victim's memory: that must never be brig."""
     limited(who, "memory limit")

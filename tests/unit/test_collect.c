@@ -149,6 +149,48 @@ static void test_none(void **state)
 	collect_now(&c);
 }
 
+/* What could be closed stays open until there is time, where there is room for it: not in a
+ * table that would have to grow, and not without end. */
+static void test_idle(void **state)
+{
+	struct collect c = COLLECT_NONE;
+	int p[2];
+
+	(void)state;
+	collect_idle(&c, -1);
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	collect_idle(&c, p[1]); /* nobody said that there is room */
+	assert_true(ended(p[0], 0));
+	close(p[0]);
+	collect_idle(NULL, dup(0));
+	c.room = true;
+	int kept[COLLECT_IDLE + 2];
+	for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+		kept[i] = dup(0);
+		assert_true(kept[i] >= 0);
+		collect_idle(&c, kept[i]);
+		assert_int_equal(fcntl(kept[i], F_GETFD) >= 0,
+				 i < COLLECT_IDLE && kept[i] < COLLECT_BELOW);
+	}
+	assert_true(c.n_idle > 0 && c.n_idle <= COLLECT_IDLE);
+	int high = fcntl(0, F_DUPFD, COLLECT_BELOW);
+	assert_true(high >= COLLECT_BELOW);
+	collect_idle(&c, high);
+	assert_int_equal(fcntl(high, F_GETFD), -1);
+	collect_ahead(&c);
+	assert_int_equal(c.n_idle, 0);
+	for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+		assert_true(fcntl(kept[i], F_GETFD) < 0 || kept[i] == c.pair[0] ||
+			    kept[i] == c.pair[1]);
+	/* and without that, at the end */
+	kept[0] = dup(0);
+	collect_idle(&c, kept[0]);
+	assert_int_equal(c.n_idle, 1);
+	collect_now(&c);
+	assert_int_equal(fcntl(kept[0], F_GETFD), -1);
+	assert_int_equal(c.n_idle, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -158,6 +200,7 @@ int main(void)
 		cmocka_unit_test(test_twice),
 		cmocka_unit_test(test_no_sockets),
 		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_idle),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

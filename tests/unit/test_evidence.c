@@ -21,7 +21,7 @@ static struct evidence read_self(void)
 	struct brig_error err = { 0 };
 	int pidfd = sys_pidfd_open(getpid());
 
-	evidence_read_own(&ev);
+	evidence_read_own(&ev, NULL);
 	assert_int_equal(evidence_read(&ev, getpid(), pidfd, NULL, &err), 0);
 	close(pidfd);
 	return ev;
