@@ -6,6 +6,7 @@
 #ifndef BASE_SYS_H
 #define BASE_SYS_H
 
+#include <errno.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
 #include <stddef.h>
@@ -33,7 +34,15 @@ static inline int sys_openat2(int dirfd, const char *path, uint64_t flags,
 			      uint64_t resolve)
 {
 	struct open_how how = { .flags = flags, .resolve = resolve };
-	return (int)syscall(SYS_openat2, dirfd, path, &how, sizeof how);
+	enum { TRIES = 64 };
+
+	/* EAGAIN: something was mounted or renamed somewhere, as we do ourselves beside this,
+	 * and the kernel cannot tell whether a ".." stayed inside. */
+	for (int i = 0;; i++) {
+		int fd = (int)syscall(SYS_openat2, dirfd, path, &how, sizeof how);
+		if (fd >= 0 || errno != EAGAIN || i == TRIES)
+			return fd;
+	}
 }
 
 static inline int sys_renameat2(int from, const char *from_name, int to,

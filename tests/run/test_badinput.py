@@ -255,6 +255,23 @@ def test_cwd_outside(who, cwd):
     bad(who, ["--cwd", cwd], 125, "BAD_CWD", cwd, "outside the workspace", "--workspace")
 
 
+def test_cwd_with_dots_while_others_mount(who):
+    """Where anybody mounts meanwhile, brig's own processes among them, the kernel cannot tell at once whether
+    ".." stays inside."""
+    who.mkdir(who.ws / "a/b")
+    churn = subprocess.Popen(["/usr/bin/python3", "-c", "import subprocess\nwhile True:\n"
+                              " subprocess.run(['unshare', '-Urm', 'true'], stderr=subprocess.DEVNULL)"])
+    try:
+        for _ in range(60):
+            r = who.brig("run", "--cwd", "a/../a/b/../../a", "--", "pwd")
+            assert r.code == 0 and r.out == "%s/a\n" % who.ws, r
+            r = who.brig("run", "--cwd", "a/../..", "--", "pwd")
+            assert r.code == 125 and "outside the workspace" in r.err, r
+    finally:
+        churn.kill()
+        churn.wait()
+
+
 def test_cwd_parent_spelled_absolute(who):
     bad(who, ["--cwd", "%s/../home" % who.ws], 125, "BAD_CWD", "outside")
     bad(who, ["--cwd", "%sx" % who.ws], 125, "BAD_CWD", "outside")
