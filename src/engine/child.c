@@ -44,14 +44,7 @@ int launch_give_plan(struct launch *to, const struct launch *from)
 	to->root = from->root;
 	to->root.slots = slots;
 	to->plan = from->plan;
-	/* what run_identify() found out */
-	to->called = from->called;
-	to->late_groups = from->late_groups;
-	to->nproc = from->nproc;
-	memcpy(to->uid_map, from->uid_map, sizeof to->uid_map);
-	memcpy(to->gid_map, from->gid_map, sizeof to->gid_map);
-	memcpy(to->uid_map_same, from->uid_map_same, sizeof to->uid_map_same);
-	memcpy(to->gid_map_same, from->gid_map_same, sizeof to->gid_map_same);
+	to->who = from->who;
 	return 0;
 }
 
@@ -164,7 +157,7 @@ static void write_maps(struct launch *l)
 {
 	while (!word_is_set(&l->locked))
 		word_await(&l->locked);
-	map_ids(l, "/proc/1", "lock", l->gid_map_same, l->uid_map_same);
+	map_ids(l, "/proc/1", "lock", l->who.gid_map_same, l->who.uid_map_same);
 	word_set(&l->mapped);
 }
 
@@ -197,7 +190,7 @@ static void lock_mounts(struct launch *l, pid_t helper)
 	if (maps_by_helper(l))
 		await_maps(l, helper);
 	else
-		map_ids(l, "/proc/self", "lock", l->gid_map_same, l->uid_map_same);
+		map_ids(l, "/proc/self", "lock", l->who.gid_map_same, l->who.uid_map_same);
 }
 
 void child_take_ids(const struct launch *l)
@@ -243,23 +236,18 @@ static void private_names(const struct launch *l)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "uts", "the host name");
 }
 
-static void set_limit(const struct launch *l, unsigned what,
-		      rlim_t value, const char *name)
+void child_set_limit(const struct launch *l, unsigned what, uint64_t value, const char *name)
 {
-	struct rlimit old, lim = { value, value };
+	struct rlimit old = { RLIM_INFINITY, RLIM_INFINITY }, lim = { value, value };
 
-	if (prlimit(0, what, NULL, &old) == 0 && old.rlim_max != RLIM_INFINITY &&
-	    value > old.rlim_max)
+	if (!value)
+		return;
+	long r = SYS4(SYS_prlimit64, 0, what, 0, &old);
+	if (r == 0 && old.rlim_max < value)
 		lim.rlim_cur = lim.rlim_max = old.rlim_max; /* tighter already */
-	if (prlimit(0, what, &lim, NULL) < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "limits", name);
-}
-
-static void set_limits(const struct launch *l)
-{
-	/* 1, not 0: a core handler that is a pipe ignores 0 and would run on
-	 * the host as root with the command's memory; 1 means none. */
-	set_limit(l, RLIMIT_CORE, 1, "RLIMIT_CORE");
+	r = SYS4(SYS_prlimit64, 0, what, &lim, 0);
+	if (r < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "limits", name);
 }
 
 /* The terminal comes from the sandbox's own devpts, so that ttyname() and
@@ -451,7 +439,9 @@ int child_main(void *launch)
 	close(l->status_read);
 	/* modes in the plan are exact; the command gets the caller's umask */
 	l->umask = umask(0);
-	set_limits(l);
+	/* 1, not 0: a core handler that is a pipe ignores 0 and would run on
+	 * the host as root with the command's memory; 1 means none. */
+	child_set_limit(l, RLIMIT_CORE, 1, "RLIMIT_CORE");
 	l->first_mntns = -1;
 	/* From here on side by side: we build, it makes namespaces and takes away from
 	 * itself what it can without the tree. */
@@ -462,10 +452,10 @@ int child_main(void *launch)
 	 * processor for as long as it takes to make a network namespace. */
 	place_hold(&l->place);
 	if (!l->spec->maybe_root)
-		map_ids(l, "/proc/self", "ids", l->gid_map, l->uid_map);
+		map_ids(l, "/proc/self", "ids", l->who.gid_map, l->who.uid_map);
 	take_plan(l); /* root of the machine has mapped the ids by then */
 	if (l->spec->nested)
-		map_ids(l, "/proc/self", "ids", l->gid_map, l->uid_map);
+		map_ids(l, "/proc/self", "ids", l->who.gid_map, l->who.uid_map);
 	word_set(&l->plan_done);
 	/* The supervisor, which we have pushed aside, is about to go to sleep.  When it wakes
 	 * up it goes where there is room; as it is it would stay behind us. */

@@ -38,7 +38,7 @@ static void enter_cgroups(const struct launch *l)
 {
 	struct wire_in in;
 
-	if (!l->late_groups)
+	if (!l->who.late_groups)
 		return;
 	child_await_record(l, WIRE_GROUPS, &in);
 	for (size_t i = 0; i < in.n_fds; i++) {
@@ -65,22 +65,6 @@ static void own_session(const struct launch *l)
 
 	if (r < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "stdio", "a new session");
-}
-
-/* Not in the builder: it has files to write, too, and is there before it is known how many
- * processes there may be. */
-static void set_limit(const struct launch *l, unsigned what, uint64_t value, const char *name)
-{
-	struct rlimit old = { RLIM_INFINITY, RLIM_INFINITY }, lim = { value, value };
-
-	if (!value)
-		return;
-	long r = SYS4(SYS_prlimit64, 0, what, 0, &old);
-	if (r == 0 && old.rlim_max < value)
-		lim.rlim_cur = lim.rlim_max = old.rlim_max; /* tighter already */
-	r = SYS4(SYS_prlimit64, 0, what, &lim, 0);
-	if (r < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "limits", name);
 }
 
 static void take_stdio(const struct launch *l, bool early)
@@ -254,19 +238,20 @@ void job_main(struct launch *l, bool early)
 	/* our copy: the last one to close it waits, and that should be init */
 	if (l->first_mntns >= 0)
 		close(l->first_mntns);
-	/* before the id changes: from then on it counts */
-	set_limit(l, RLIMIT_NPROC, l->nproc, "RLIMIT_NPROC");
+	/* These are not the builder's: it is there before it is known how many processes there
+	 * may be, and has files to write, too.  Before the id changes: from then on it counts. */
+	child_set_limit(l, RLIMIT_NPROC, l->who.nproc, "RLIMIT_NPROC");
 	if (early) {
 		child_take_ids(l);
 		child_own_keyring(l);
 	}
 	give_way();
 	own_session(l);
-	set_limit(l, RLIMIT_FSIZE, l->spec->limits.file_size, "RLIMIT_FSIZE");
+	child_set_limit(l, RLIMIT_FSIZE, l->spec->limits.file_size, "RLIMIT_FSIZE");
 	exec_default_signals();
 	give_way();
-	/* as late as it can be: leaving for a new cgroup namespace is the last thing that
-	 * needs a capability */
+	/* as late as it can be, as they may have to be waited for: their namespace needs a
+	 * capability, of those that go next */
 	enter_cgroups(l);
 	give_way();
 	drop_capabilities(l);
@@ -296,7 +281,7 @@ void job_main(struct launch *l, bool early)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "release", "the release");
 	if (n != sizeof go || go.type != WIRE_GO)
 		exec_leave(125);
-	int placed = l->called ? place_release(&l->place) : 0;
+	int placed = l->who.called ? place_release(&l->place) : 0;
 	if (placed < 0) /* the command would inherit it */
 		child_fail(l, BRIG_E_SETUP_FAILED, -placed, "release", "the processors");
 	execute(l);

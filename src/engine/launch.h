@@ -35,19 +35,28 @@
 #include "engine/spawn.h"
 #include "engine/wire.h"
 
+/* What follows from who runs brig: run_identify().  If that is root it is not known before
+ * the plan, and comes with it. */
+struct launch_who {
+	bool called;      /* the release calls the job to where the supervisor is */
+	bool late_groups; /* version 1: the job is told when they are made */
+	uint64_t nproc;   /* RLIMIT_NPROC to set, 0 none */
+	char uid_map[48], gid_map[48];           /* the one line of each map */
+	char uid_map_same[48], gid_map_same[48]; /* the same id again, see lock_mounts() */
+};
+
 struct launch {
 	const struct spec *spec;
-	const struct plan *plan; /* this and the root: once plan_done is set */
+	const struct plan *plan; /* this, the root and who: once plan_done is set */
+	struct launch_who who;
 	struct root root;
 	bool shares;            /* the builder and the job use the supervisor's memory */
 	unsigned table;         /* descriptors the builder and the job may come to need */
 	const struct seccomp_prog *filter;
 	int landlock_abi;       /* 0: none to apply */
 	struct place place;     /* where the builder is born */
-	bool called;            /* the release calls the job to where the supervisor is */
 	int builder_cpu;        /* and still was when it started the job */
 	mode_t umask;           /* the caller's, for the command */
-	uint64_t nproc;         /* RLIMIT_NPROC to set, 0 none */
 
 	int ctl_child, ctl_supervisor;    /* SOCK_SEQPACKET, struct wire */
 	int status_write, status_read;    /* struct init_report */
@@ -56,7 +65,6 @@ struct launch {
 	int beside_errno;                 /* or why it could not, */
 	const char *beside_failed;        /* and what; valid once done is set */
 	struct allow_net *allow;          /* NULL: no allow-list, no sockets */
-	bool late_groups;                 /* version 1: the job is told when they are made */
 	struct spawn_rooms rooms;
 	/* from the builder to the job, or back: word_set() */
 	uint32_t mounts_done, beside_done, plan_done, built, tree_done;
@@ -64,8 +72,6 @@ struct launch {
 	int first_mntns;                  /* see lock_mounts() */
 	int cwdfd;                        /* where the command starts, in the new tree */
 	int stdio[3];                     /* becomes 0, 1, 2; -1 keeps the caller's */
-	char uid_map[48], gid_map[48];    /* the one line of each map */
-	char uid_map_same[48], gid_map_same[48]; /* the same id again, see lock_mounts() */
 	char status_arg[12], death_arg[12], job_arg[12];
 	char **script_argv;               /* sh FILE ARGS…, for files without #! */
 };
@@ -96,6 +102,9 @@ void job_main(struct launch *l, bool early) __attribute__((noreturn));
 /* The mapped id: in the builder, and in a job that was cloned before it had one. */
 void child_take_ids(const struct launch *l);
 void child_own_keyring(const struct launch *l);
+
+/* Lowers a limit of the calling process, if it is not lower already; 0 is none. */
+void child_set_limit(const struct launch *l, unsigned what, uint64_t value, const char *name);
 
 /* Waits for a record; without it the supervisor is gone, and so is who waited.  Whoever
  * waits for WIRE_PLAN, or has seen plan_done, is the only one who reads. */

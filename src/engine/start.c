@@ -77,11 +77,11 @@ int run_identify(struct run *r, struct brig_error *err)
 		spawn_show(&l->rooms); /* the id stays what it is */
 	/* A caller's profile may not let it go again; and when the supervisor has waited for
 	 * init, as root's does, nothing is gained. */
-	l->called = !s->seccomp && !s->as_root;
+	l->who.called = !s->seccomp && !s->as_root;
 	/* Version 1 groups are not delegated to ordinary users; looking for an
 	 * exception is worth the time only when somebody asks.  And there may be some already:
 	 * of a controller that is mounted elsewhere, though version 2 is in the usual place. */
-	l->late_groups = r->late_limits ? s->as_root || (s->required & LAYERS_LIMITS) :
+	l->who.late_groups = r->late_limits ? s->as_root || (s->required & LAYERS_LIMITS) :
 					  r->cg.n_task_fds > 0;
 	/* Since Linux 5.14 RLIMIT_NPROC counts per user namespace: exact
 	 * for one with a single id.  A third version 1 hierarchy is made
@@ -89,17 +89,17 @@ int run_identify(struct run *r, struct brig_error *err)
 	 * group's counter of refused forks. */
 	bool group = s->as_root && (s->asked & LAYER_BIT(LAYER_PIDS));
 	if (r->late_limits && s->limits.pids && !group && kernel_at_least(5, 14))
-		l->nproc = s->limits.pids;
+		l->who.nproc = s->limits.pids;
 	/* /dev/stdout and /dev/stderr are opened by name inside, under the sandbox's id */
 	if (s->as_root && r->out_read >= 0 &&
 	    (fchown(r->out_read, s->host_uid, s->host_gid) < 0 ||
 	     fchown(r->err_read, s->host_uid, s->host_gid) < 0))
 		return err_set(err, BRIG_E_NO_MEMORY, errno, "prepare", "descriptors");
-	snprintf(l->uid_map, sizeof l->uid_map, "%u %u 1\n", s->in_uid, s->host_uid);
-	snprintf(l->gid_map, sizeof l->gid_map, "%u %u 1\n", s->in_gid, s->host_gid);
-	snprintf(l->uid_map_same, sizeof l->uid_map_same, "%u %u 1\n", s->in_uid,
+	snprintf(l->who.uid_map, sizeof l->who.uid_map, "%u %u 1\n", s->in_uid, s->host_uid);
+	snprintf(l->who.gid_map, sizeof l->who.gid_map, "%u %u 1\n", s->in_gid, s->host_gid);
+	snprintf(l->who.uid_map_same, sizeof l->who.uid_map_same, "%u %u 1\n", s->in_uid,
 		 s->in_uid);
-	snprintf(l->gid_map_same, sizeof l->gid_map_same, "%u %u 1\n", s->in_gid,
+	snprintf(l->who.gid_map_same, sizeof l->who.gid_map_same, "%u %u 1\n", s->in_gid,
 		 s->in_gid);
 	return 0;
 }
@@ -115,9 +115,9 @@ int run_limits(struct run *r, struct brig_error *err)
 				    .halfway = r->late_limits ? plan_halfway : NULL,
 				    .arg = r };
 
-	if (r->l.nproc)
+	if (r->l.who.nproc)
 		want.pids = 0;
-	if (r->late_limits && !r->l.late_groups) {
+	if (r->late_limits && !r->l.who.late_groups) {
 		snprintf(r->cg.why, sizeof r->cg.why,
 			 "version 1 control groups are not delegated to ordinary users");
 		return 0;
@@ -131,8 +131,8 @@ int run_limits(struct run *r, struct brig_error *err)
 	if (e < 0)
 		return e;
 	if (!r->late_limits && !(r->cg.enforced & CG_PIDS) && kernel_at_least(5, 14))
-		r->l.nproc = s->limits.pids;
-	return watch_limits(s, &r->cg, r->l.nproc, err);
+		r->l.who.nproc = s->limits.pids;
+	return watch_limits(s, &r->cg, r->l.who.nproc, err);
 }
 
 /* Only root's map needs a writer with power over the ids outside; an ordinary
@@ -145,9 +145,9 @@ static int map_ids(struct run *r, struct brig_error *err)
 	cleanup_close int proc = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (proc < 0)
 		return diagnose_idmap(errno, err);
-	int e = fd_write_at(proc, "gid_map", r->l.gid_map);
+	int e = fd_write_at(proc, "gid_map", r->l.who.gid_map);
 	if (e == 0)
-		e = fd_write_at(proc, "uid_map", r->l.uid_map);
+		e = fd_write_at(proc, "uid_map", r->l.who.uid_map);
 	if (e < 0)
 		return diagnose_idmap(-e, err);
 	return 0;
@@ -227,7 +227,8 @@ static int tell(struct run *r, enum wire_type type, const int *fds, size_t n,
 	/* a child that is gone has said why, in the socket */
 	if (e == 0 || e == -EPIPE || e == -ECONNRESET)
 		return 0;
-	return err_set(err, BRIG_E_SETUP_FAILED, -e, "plan", "handing it over");
+	return err_set(err, BRIG_E_SETUP_FAILED, -e, "plan", "handing the %s over",
+		       type == WIRE_PLAN ? "plan" : "control groups");
 }
 
 /* What the builder waits for.  All at once: as soon as it can go on we may not come to
@@ -259,12 +260,13 @@ static int plan_halfway(void *arg, struct brig_error *err)
 	struct run *r = arg;
 	int e = send_plan(r, err);
 
-	if (e == 0 && place_leave(&r->l.place, sched_getcpu()) < 0)
-		return err_set(err, BRIG_E_SETUP_FAILED, EPERM, "cgroup", "the processors");
-	return e;
+	if (e < 0)
+		return e;
+	e = place_leave(&r->l.place, sched_getcpu());
+	return e < 0 ? err_set(err, BRIG_E_SETUP_FAILED, -e, "cgroup", "the processors") : 0;
 }
 
-/* These two may take long, on a slow file system: signals end it, and us, meanwhile.
+/* It may take long, on a slow file system: signals end it, and us, meanwhile.
  * What was started has done nothing yet, and ends with us. */
 int run_complete(struct run *r, struct brig_error *err)
 {
@@ -274,21 +276,15 @@ int run_complete(struct run *r, struct brig_error *err)
 	return e;
 }
 
-static int build_plan(struct run *r, struct brig_error *err)
-{
-	signals_pass(&r->sig, true);
-	int e = plan_build(&r->plan, r->l.spec, err);
-	signals_pass(&r->sig, false);
-	return e;
-}
-
 static int make_plan(struct run *r, struct brig_error *err)
 {
 	int e = run_complete(r, err);
 	if (e == 0)
 		e = run_identify(r, err);
+	signals_pass(&r->sig, true); /* for the same reason */
 	if (e == 0)
-		e = build_plan(r, err);
+		e = plan_build(&r->plan, r->l.spec, err);
+	signals_pass(&r->sig, false);
 	r->t_planned = now_ns();
 	if (e < 0)
 		return e;
@@ -377,7 +373,7 @@ int run_start(struct run *r, struct brig_error *err)
 		e = run_limits(r, err);
 	if (e == 0 && !r->plan_sent)
 		e = send_plan(r, err);
-	if (e == 0 && l->late_groups)
+	if (e == 0 && l->who.late_groups)
 		e = tell(r, WIRE_GROUPS, r->cg.task_fds, (size_t)r->cg.n_task_fds, err);
 	/* there is time for it now: the others are at work */
 	return e == 0 ? read_own(r, err) : e;

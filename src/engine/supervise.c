@@ -134,7 +134,7 @@ static void read_confined(struct run *r)
 	}
 	ev->cgroup = cgroup_holds(&r->cg, r->job) ? r->cg.enforced : 0;
 	/* the caller's own limit counts only when it is at least as tight */
-	if (!r->l.nproc || ev->nproc > r->l.nproc)
+	if (!r->l.who.nproc || ev->nproc > r->l.who.nproc)
 		ev->nproc = 0;
 }
 
@@ -335,7 +335,7 @@ static void judge_and_release(struct run *r)
 	terminal_start(&r->term);
 	const struct wire go = { .type = WIRE_GO };
 	/* by its number: it should still be there */
-	if (r->l.called && sys_pidfd_send_signal(r->job_pidfd, 0, 0) == 0)
+	if (r->l.who.called && sys_pidfd_send_signal(r->job_pidfd, 0, 0) == 0)
 		place_call(&r->l.place, r->job);
 	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
 		int e = errno;
