@@ -80,8 +80,8 @@ measure() {
 	printf '## %s\n\n' "$label"
 	as "$who" "$@" --label "Start-up, $label: " --rounds "$rounds"
 	as "$who" "$@" --label "Start-up, $label: " --rounds "$paced_rounds" --pace "$pace"
-	as "$who" --scaling --binds "$binds" --label "Binds, $label: " --rounds 40
-	as "$who" --scaling --binds "$binds" --label "Binds, $label: " --rounds 20 --pace "$pace"
+	as "$who" --scaling --binds "$binds" --label "Binds, $label: " --rounds 100
+	as "$who" --scaling --binds "$binds" --label "Binds, $label: " --rounds 40 --pace "$pace"
 	[ "$brig" = none ] || as "$who" --net --label "Allow-list, $label: " --rounds "$rounds"
 }
 

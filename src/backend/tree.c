@@ -337,15 +337,13 @@ static int read_own(struct tree *t, struct brig_error *err)
 	return evidence_closing(err);
 }
 
-/* A table of descriptors that is shared grows only after a grace period of the whole
- * machine, ten milliseconds: so it grows before.  When it cannot, it is only slow. */
+/* Before it is shared. */
 static void grow_table(const struct tree *t)
 {
 	/* than what we, the keeper and the command's process open */
-	const int more = 44 + 2 * (int)t->job->spec->n_binds;
-	int fd = fcntl(t->note_write, F_DUPFD_CLOEXEC, t->note_write + more);
+	const size_t more = 44 + 2 * t->job->spec->n_binds;
 
-	fd_close(&fd);
+	fd_make_room(t->note_write, (unsigned)t->note_write + (unsigned)more);
 }
 
 bool tree_no_clone3(pid_t pid)

@@ -9,6 +9,13 @@
 #include "base/str.h"
 #include "base/sys.h"
 
+void fd_make_room(int fd, unsigned many)
+{
+	int far = fcntl(fd, F_DUPFD_CLOEXEC, (int)many);
+
+	fd_close(&far);
+}
+
 ssize_t fd_read_full(int fd, void *buf, size_t len)
 {
 	size_t got = 0;

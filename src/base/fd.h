@@ -52,6 +52,11 @@ static inline void fd_close(int *fd)
 	*fd = -1;
 }
 
+/* A table of descriptors that is shared grows only after a grace period of the whole machine,
+ * ten milliseconds.  So it grows before it is: to hold this many.  Any open descriptor will
+ * do.  When it cannot grow, the rest is only slow. */
+void fd_make_room(int fd, unsigned many);
+
 /* Reads until len bytes or end of file, across EINTR.  Bytes read or -errno. */
 ssize_t fd_read_full(int fd, void *buf, size_t len);
 

@@ -61,6 +61,12 @@ static inline int sys_pidfd_open(pid_t pid)
 	return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
+/* A duplicate of a descriptor of that process, close-on-exec. */
+static inline int sys_pidfd_getfd(int pidfd, int fd)
+{
+	return (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+}
+
 /* Requests of a pidfd for a namespace, Linux 6.11. */
 enum {
 	PIDFD_GET_CGROUP = 1,

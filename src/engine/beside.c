@@ -12,8 +12,10 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
+#include "base/mountapi.h"
 #include "base/raw.h"
 #include "base/sys.h"
 #include "engine/launch.h"
@@ -34,15 +36,23 @@ static const struct {
 };
 
 /* The builder tells the supervisor: it has read all that was said to it by then. */
-static void refuse(struct launch *l, const char *what, long r) __attribute__((noreturn));
-static void refuse(struct launch *l, const char *what, long r)
+static void refuse_as(struct launch *l, enum brig_code code, const char *what, long r)
+	__attribute__((noreturn));
+static void refuse_as(struct launch *l, enum brig_code code, const char *what, long r)
 {
+	l->beside_code = code;
 	l->beside_failed = what;
 	/* the builder may have joined the first of them already, and look just now */
 	__atomic_store_n(&l->beside_errno, (int)-r, __ATOMIC_RELEASE);
 	word_set(&l->mounts_done);
 	word_set(&l->beside_done);
 	die(125);
+}
+
+static void refuse(struct launch *l, const char *what, long r) __attribute__((noreturn));
+static void refuse(struct launch *l, const char *what, long r)
+{
+	refuse_as(l, BRIG_E_NAMESPACE_DENIED, what, r);
 }
 
 /* In the builder's table, too: it joins through this.  By a look-up in /proc only where
@@ -70,6 +80,20 @@ static void make_others(struct launch *l, bool net)
 		       r);
 }
 
+/* Nothing the host mounts later may appear inside: before anything is cloned from this.  The
+ * newer call where there is one: if a filter around us answers it and does nothing, the
+ * flags of the mounts, which it makes as well, show that. */
+static void make_private(struct launch *l)
+{
+	const struct mnt_attr private = { .propagation = MS_PRIVATE };
+	long r = SYS5(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &private, sizeof private);
+
+	if (r == -ENOSYS)
+		r = SYS5(SYS_mount, 0, "/", 0, MS_REC | MS_PRIVATE, 0);
+	if (r < 0)
+		refuse_as(l, BRIG_E_MOUNT_FAILED, "making / private", r);
+}
+
 void beside_make(struct launch *l)
 {
 	const bool net = plan_own_net(l->spec);
@@ -78,6 +102,7 @@ void beside_make(struct launch *l)
 
 	if (r < 0)
 		refuse(l, kinds[BESIDE_MOUNT].none, r);
+	make_private(l);
 	long self = SYS2(SYS_pidfd_open, SYS0(SYS_getpid), 0);
 	leave_descriptor(l, self, BESIDE_MOUNT);
 	/* this one the builder needs as soon as it has the plan */
@@ -106,7 +131,9 @@ static void await_maker(struct launch *l, const uint32_t *word, pid_t maker)
 			   "the process that makes the namespaces died");
 	int e = __atomic_load_n(&l->beside_errno, __ATOMIC_ACQUIRE);
 	if (e)
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, e, "namespaces", l->beside_failed);
+		child_fail(l, l->beside_code, e,
+			   l->beside_code == BRIG_E_MOUNT_FAILED ? "mount" : "namespaces",
+			   l->beside_failed);
 }
 
 /* setns() of these kinds needs CAP_SYS_ADMIN over the namespace: they were made in our

@@ -35,14 +35,8 @@ int launch_copy(struct launch *to, const struct launch *from)
 
 int launch_give_plan(struct launch *to, const struct launch *from)
 {
-	size_t n = from->plan->n_ops;
-	int *slots = malloc((n + 1) * sizeof *slots);
-
-	if (!slots)
+	if (root_copy(&to->root, &from->root) < 0)
 		return -ENOMEM;
-	memcpy(slots, from->root.slots, n * sizeof *slots);
-	to->root = from->root;
-	to->root.slots = slots;
 	to->plan = from->plan;
 	to->who = from->who;
 	return 0;
@@ -50,7 +44,7 @@ int launch_give_plan(struct launch *to, const struct launch *from)
 
 void launch_copy_free(struct launch *copy)
 {
-	free(copy->root.slots); /* the descriptors were another process's */
+	free(copy->root.slots); /* with all of it; the descriptors were another process's */
 	free(copy->allow);
 }
 
@@ -95,7 +89,7 @@ bool child_await(const uint32_t *word, pid_t who)
 
 void child_await_record(const struct launch *l, enum wire_type type, struct wire_in *in)
 {
-	int r = wire_wait(l->ctl_child, type, in);
+	int r = wire_wait(type == WIRE_TREES ? l->trees_child : l->ctl_child, type, in);
 
 	if (r == -EMFILE)
 		child_fail(l, BRIG_E_SETUP_FAILED, EMFILE, "plan",
@@ -104,24 +98,30 @@ void child_await_record(const struct launch *l, enum wire_type type, struct wire
 		_exit(125);
 }
 
-/* Waits for the plan, and for what host root has opened: the caller's trees in the order
- * of their operations. */
-static void take_plan(struct launch *l)
+static void check_root(struct launch *l, int e)
+{
+	if (e < 0)
+		child_fail(l, l->root.code, -e, "mount", l->root.what);
+}
+
+/* What host root has opened, in the order of the operations.  Each is placed as it comes:
+ * there are more on their way. */
+static void place_given(struct launch *l)
 {
 	struct wire_in in;
-	size_t at = 0;
+	size_t at = root_next_caller(&l->root, 0);
 
-	do {
-		child_await_record(l, WIRE_PLAN, &in);
+	while (at < l->plan->n_ops) {
+		child_await_record(l, WIRE_TREES, &in);
 		for (size_t i = 0; i < in.n_fds; i++) {
-			at = root_next_caller(&l->root, at);
 			if (at == l->plan->n_ops)
 				child_fail(l, BRIG_E_INTERNAL, EPROTO, "plan",
 					   "the caller's trees");
-			l->root.slots[at++] = in.fds[i];
+			l->root.slots[at] = in.fds[i];
+			at = root_next_caller(&l->root, at + 1);
 		}
-		at = root_next_caller(&l->root, at);
-	} while (at < l->plan->n_ops);
+		check_root(l, root_place(&l->root, at));
+	}
 }
 
 /* One line each.  setgroups has to be given up first (CVE-2014-8989). */
@@ -315,23 +315,9 @@ static void become_init(struct launch *l, int image)
 	child_fail(l, BRIG_E_SETUP_FAILED, errno, "init", "executing init");
 }
 
-/* The job shares our table of descriptors until the tree is there, and a
- * shared table grows only after a grace period of the whole machine: ten
- * milliseconds.  So it grows before.  When it cannot, it is only slow. */
-static void grow_table(const struct launch *l)
-{
-	int fd = fcntl(l->ctl_child, F_DUPFD_CLOEXEC, (int)l->table);
-
-	if (fd >= 0)
-		close(fd);
-}
-
 static void detach(struct launch *l)
 {
-	int e = root_detach(&l->root);
-
-	if (e < 0)
-		child_fail(l, l->root.code, -e, "mount", l->root.what);
+	check_root(l, root_detach(&l->root));
 }
 
 /* Where the command starts, resolved again, by the kernel, in the tree that is
@@ -378,6 +364,8 @@ static int early_main(void *arg)
 		word_await(&l->plan_done);
 	if (!l->plan->lock)
 		job_main(l, true);
+	job_help_builder(l);
+	job_help_more(l);
 	if (maps_by_helper(l))
 		write_maps(l);
 	return 0;
@@ -401,20 +389,34 @@ static pid_t start(struct launch *l, int (*entry)(void *), unsigned room,
 	return pid;
 }
 
-/* The tree, entered; the old root is still below it.  Init's image. */
-static int enter_tree(struct launch *l)
+static void build_tree(struct launch *l, pid_t job)
 {
-	int e = root_build(&l->root);
+	struct root *r = &l->root;
 
-	if (e < 0)
-		child_fail(l, l->root.code, -e, "mount", l->root.what);
+	check_root(l, root_begin(r));
+	if (root_wants_help(r)) {
+		check_root(l, root_open_points(r));
+		r->helper = job;
+		word_set(&l->points);
+	}
+	check_root(l, root_build(r));
+	if (r->given) {
+		root_make_points(r); /* until the trees are here */
+		place_given(l);
+	}
+	check_root(l, root_place(r, l->plan->n_ops));
+	check_root(l, root_finish(r));
+}
+
+/* The tree, entered; the old root is still below it.  Init's image. */
+static int enter_tree(struct launch *l, pid_t job)
+{
+	build_tree(l, job);
 	if (l->spec->pty)
 		open_terminal(l);
 	word_set(&l->built);
 	int image = store_init(l);
-	e = root_pivot(&l->root);
-	if (e < 0)
-		child_fail(l, l->root.code, -e, "mount", l->root.what);
+	check_root(l, root_pivot(&l->root));
 	return image;
 }
 
@@ -437,6 +439,8 @@ int child_main(void *launch)
 	close(l->death_write);
 	close(l->ctl_supervisor);
 	close(l->status_read);
+	if (l->trees_supervisor >= 0)
+		close(l->trees_supervisor);
 	/* modes in the plan are exact; the command gets the caller's umask */
 	l->umask = umask(0);
 	/* 1, not 0: a core handler that is a pipe ignores 0 and would run on
@@ -445,7 +449,7 @@ int child_main(void *launch)
 	l->first_mntns = -1;
 	/* From here on side by side: we build, it makes namespaces and takes away from
 	 * itself what it can without the tree. */
-	grow_table(l);
+	fd_make_room(l->ctl_child, l->table); /* it shares our table until the tree is there */
 	l->builder_cpu = sched_getcpu();
 	pid_t job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
 	/* While we sleep the kernel would move us over to the job, which keeps its
@@ -453,7 +457,8 @@ int child_main(void *launch)
 	place_hold(&l->place);
 	if (!l->spec->maybe_root)
 		map_ids(l, "/proc/self", "ids", l->who.gid_map, l->who.uid_map);
-	take_plan(l); /* root of the machine has mapped the ids by then */
+	struct wire_in plan;
+	child_await_record(l, WIRE_PLAN, &plan); /* root of the machine has mapped the ids by then */
 	if (l->spec->nested)
 		map_ids(l, "/proc/self", "ids", l->who.gid_map, l->who.uid_map);
 	word_set(&l->plan_done);
@@ -467,7 +472,7 @@ int child_main(void *launch)
 	if (lock)
 		child_own_keyring(l); /* the job is cloned from us */
 	private_names(l);
-	int image = enter_tree(l);
+	int image = enter_tree(l, job);
 	if (!lock)
 		announce_tree(l);
 	/* The kernel waits for a grace period here, which the job need not: it is

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "base/sys.h"
 
 /* How the kernel tells it; the supervisor has it blocked, and so has it. */
@@ -24,11 +25,11 @@ static void ignore_report(void *arg, const char *path, const char *moved_to)
 static void clean_up(const struct custodian *c)
 {
 	/* We hold the last copies: init ends with the one, a builder or job that
-	 * still waits for a word with the other. */
-	if (*c->death_write >= 0)
-		close(*c->death_write);
-	if (*c->ctl >= 0)
-		close(*c->ctl);
+	 * still waits for a word with the others. */
+	const int *const ends[] = { c->death_write, c->ctl, c->trees };
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		if (*ends[i] >= 0)
+			close(*ends[i]);
 	if (*c->init_pidfd >= 0) {
 		struct pollfd gone = { .fd = *c->init_pidfd, .events = POLLIN };
 		if (poll(&gone, 1, 2000) <= 0) {

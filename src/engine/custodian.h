@@ -26,8 +26,8 @@ struct custodian {
 	struct cgroup *cg;
 	const struct protect *protect;
 	int wsfd;
-	const int *death_write; /* closing these two is what ends the sandbox: init */
-	const int *ctl;         /* watches the one, builder and job wait on the other */
+	const int *death_write; /* closing these is what ends the sandbox: init watches */
+	const int *ctl, *trees; /* the one, builder and job wait on the others */
 	const int *init_pidfd;  /* -1 as long as there is no sandbox */
 };
 

@@ -68,10 +68,21 @@ int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err);
 int evidence_read_status(struct evidence *ev, pid_t pid, struct brig_error *err);
 
 /* Whether every tree of the plan is mounted with the flags it asks for, seen
- * through the root of pid.  0, or -errno with the path in bad (-EROFS: it is
- * there, with other flags). */
+ * through the root of pid.  What was seen already in the same place is not looked at
+ * again.  0, or -errno with the path in bad (-EROFS: it is there, with other flags). */
 struct plan;
-int evidence_mounts(const struct plan *p, pid_t pid, struct collect *held, char *bad, size_t cap);
+struct mounts_seen {
+	int top;    /* the top of the tree in which it was; -1: it was before that, in a tree
+		       of its own, which is what was placed */
+	bool *fine; /* one per operation; NULL none */
+};
+int evidence_mounts(const struct plan *p, pid_t pid, const struct mounts_seen *seen,
+		    struct collect *held, char *bad, size_t cap);
+
+/* The same ahead of it, of those that are placed by now (done: enum root_done, which the
+ * builder changes meanwhile).  Says only what is as it should be; how many there were. */
+size_t evidence_mounts_ahead(const struct plan *p, const int *done, struct mounts_seen *seen,
+			     struct collect *held, bool *all);
 
 /* The LAYER_BIT set the evidence supports. */
 unsigned evidence_layers(const struct evidence *ev);

@@ -204,6 +204,25 @@ static void give_way(void)
 	SYS0(SYS_sched_yield);
 }
 
+void job_help_builder(struct launch *l)
+{
+	/* what host root opens is not ours to clone */
+	int e = root_wants_help(&l->root) && !l->root.given ?
+			root_clone_beside(&l->root, &l->points) : 0;
+
+	if (e < 0)
+		child_fail(l, l->root.code, -e, "mount", l->root.what);
+}
+
+void job_help_more(const struct launch *l)
+{
+	if (!root_wants_help(&l->root))
+		return;
+	while (!word_is_set(&l->points))
+		word_await(&l->points);
+	root_make_points(&l->root);
+}
+
 /*
  * Until the tree is our root; the rules for Landlock, or -1.  They are made when it stands,
  * while the builder still makes it that: they are about inodes, which are the same from either
@@ -216,6 +235,7 @@ static int await_tree(const struct launch *l)
 	enum { A_FEW = 200 };
 	int rules = -1;
 
+	job_help_more(l); /* nothing else is left to do until the tree stands */
 	while (!word_is_set(&l->built))
 		word_await(&l->built);
 	if (l->landlock_abi > 0)
@@ -244,6 +264,7 @@ void job_main(struct launch *l, bool early)
 	if (early) {
 		child_take_ids(l);
 		child_own_keyring(l);
+		job_help_builder(l);
 	}
 	give_way();
 	own_session(l);

@@ -7,8 +7,9 @@
  *   supervisor ── clone3 (namespaces) ──▶ builder, pid 1: ids
  *    │                                     ├─ clone ─▶ job, pid 2: network namespace,
  *    ├─ plan ────────────────────────────▶ │           drops everything, says so,
- *    │                                     │           waits for the tree, reports,
- *    └─ groups, evidence, release          │           waits, exec
+ *    ├─ groups, as root the caller's       │           waits for the tree, reports,
+ *    │  trees                              │           waits, exec
+ *    └─ evidence, release                  │
  *                                          ├─ root tree
  *                                          └─ exec ──▶ brig-init, still pid 1
  *
@@ -59,15 +60,17 @@ struct launch {
 	mode_t umask;           /* the caller's, for the command */
 
 	int ctl_child, ctl_supervisor;    /* SOCK_SEQPACKET, struct wire */
+	int trees_child, trees_supervisor; /* the same, for WIRE_TREES alone; -1 none */
 	int status_write, status_read;    /* struct init_report */
 	int death_read, death_write;      /* end of file: the supervisor died */
 	int beside[BESIDE_COUNT];         /* descriptors of the namespaces the job made */
 	int beside_errno;                 /* or why it could not, */
-	const char *beside_failed;        /* and what; valid once done is set */
+	const char *beside_failed;        /* and what, */
+	enum brig_code beside_code;       /* and what that is called; once done is set */
 	struct allow_net *allow;          /* NULL: no allow-list, no sockets */
 	struct spawn_rooms rooms;
 	/* from the builder to the job, or back: word_set() */
-	uint32_t mounts_done, beside_done, plan_done, built, tree_done;
+	uint32_t mounts_done, beside_done, plan_done, points, built, tree_done;
 	uint32_t locked, mapped;          /* the second user namespace, see lock_mounts() */
 	int first_mntns;                  /* see lock_mounts() */
 	int cwdfd;                        /* where the command starts, in the new tree */
@@ -99,6 +102,11 @@ void netns_hand_over(const struct launch *l);
  * not there yet, and the descriptors are the builder's, too. */
 void job_main(struct launch *l, bool early) __attribute__((noreturn));
 
+/* Who is there beside the builder helps it with the caller's trees, if they are many: with the
+ * rights it has at first, and without any. */
+void job_help_builder(struct launch *l);
+void job_help_more(const struct launch *l);
+
 /* The mapped id: in the builder, and in a job that was cloned before it had one. */
 void child_take_ids(const struct launch *l);
 void child_own_keyring(const struct launch *l);
@@ -106,8 +114,9 @@ void child_own_keyring(const struct launch *l);
 /* Lowers a limit of the calling process, if it is not lower already; 0 is none. */
 void child_set_limit(const struct launch *l, unsigned what, uint64_t value, const char *name);
 
-/* Waits for a record; without it the supervisor is gone, and so is who waited.  Whoever
- * waits for WIRE_PLAN, or has seen plan_done, is the only one who reads. */
+/* Waits for a record; without it the supervisor is gone, and so is who waited.  The builder
+ * reads WIRE_PLAN and, on a socket of its own, WIRE_TREES; whoever has seen plan_done all
+ * others. */
 void child_await_record(const struct launch *l, enum wire_type type, struct wire_in *in);
 /* Until a word is set; false when the process that sets it died, with a record of why or
  * without. */

@@ -116,14 +116,14 @@ static void remember(struct planner *pl, size_t i)
 	pl->places[at] = (uint32_t)i + 1;
 }
 
-bool plan_parents(struct planner *pl, const char *dst)
+unsigned plan_parents(struct planner *pl, const char *dst)
 {
 	big_buffer char part[PATH_MAX];
 	size_t len = strlen(dst), from = 0;
 
 	if (len >= sizeof part) {
 		pl->failed = true;
-		return false;
+		return 0;
 	}
 	/* Upwards to the deepest place that exists.  A tree of the host further
 	 * up that came later has covered it. */
@@ -132,22 +132,26 @@ bool plan_parents(struct planner *pl, const char *dst)
 		if (dst[i] != '/')
 			continue;
 		uint32_t op = pl->places[slot_of(pl, dst, i)];
-		if (op > found && covers(pl->p->ops[op - 1].kind))
-			return false;
+		if (op > found && covers(pl->p->ops[op - 1].kind)) {
+			pl->p->ops[op - 1].flags |= OPF_COVERED;
+			return 0;
+		}
 		if (op && !found) {
 			found = op;
 			from = i;
 		}
 	}
+	const unsigned within = found && plan_op_comes_last(&pl->p->ops[found - 1]) ?
+					OPF_WITHIN : 0;
 	/* and down again, making what is missing */
 	for (size_t i = from + 1; i < len; i++) {
 		if (dst[i] != '/')
 			continue;
 		memcpy(part, dst, i);
 		part[i] = '\0';
-		plan_add(pl, OP_DIR, part, 0);
+		plan_add(pl, OP_DIR, part, within);
 	}
-	return true;
+	return OPF_MKPOINT | within;
 }
 
 void plan_rule(struct planner *pl, enum ll_class class, const char *path,
@@ -178,8 +182,7 @@ void plan_rule(struct planner *pl, enum ll_class class, const char *path,
 void plan_bind(struct planner *pl, const char *src, const char *dst,
 	       unsigned flags)
 {
-	if (plan_parents(pl, dst))
-		flags |= OPF_MKPOINT;
+	flags |= plan_parents(pl, dst);
 	struct plan_op *op = plan_add(pl, OP_BIND, dst, flags);
 	if (op && !(op->src = strdup(src)))
 		pl->failed = true;
@@ -201,7 +204,7 @@ void plan_file(struct planner *pl, const char *dst, char *text, mode_t mode)
 static void add_scratch(struct planner *pl, const char *name, const char *dst,
 			mode_t mode)
 {
-	unsigned own = plan_parents(pl, dst) ? OPF_MKPOINT : 0;
+	unsigned own = plan_parents(pl, dst);
 	struct plan_op *op = plan_add(pl, OP_SCRATCH, dst, OPF_DIR | own);
 	if (!op)
 		return;
@@ -294,6 +297,20 @@ static void plan_placed(struct planner *pl)
 	free(v);
 }
 
+/* Something is mounted on what is there, whatever that is. */
+static struct plan_op *plan_cover(struct planner *pl, enum op_kind kind, const char *dst,
+				  unsigned flags)
+{
+	for (size_t i = strlen(dst); i > 0 && pl->cap_places; i--) {
+		uint32_t op = dst[i] == '/' || !dst[i] ? pl->places[slot_of(pl, dst, i)] : 0;
+		if (op && covers(pl->p->ops[op - 1].kind)) {
+			pl->p->ops[op - 1].flags |= OPF_COVERED;
+			break;
+		}
+	}
+	return plan_add(pl, kind, dst, flags);
+}
+
 /* Existing protected paths become read-only mounts of themselves. */
 static void plan_protect(struct planner *pl)
 {
@@ -310,13 +327,29 @@ static void plan_protect(struct planner *pl)
 			pl->failed = true;
 			return;
 		}
-		struct plan_op *op = plan_add(
+		struct plan_op *op = plan_cover(
 			pl, e->kind == PROTECT_RO ? OP_RO : OP_PIN, path,
 			OPF_IDENTITY | (e->is_dir ? OPF_DIR : 0));
 		if (op) {
 			op->dev = e->dev;
 			op->ino = e->ino;
 		}
+	}
+}
+
+bool plan_op_covers(const struct plan_op *op)
+{
+	switch (op->kind) {
+	case OP_BIND:
+	case OP_SCRATCH:
+		return !(op->flags & OPF_MKPOINT); /* its mount point was there before us */
+	case OP_RO:
+	case OP_PIN:
+		return op->flags & OPF_IDENTITY; /* a protected path */
+	case OP_MASK:
+		return op->flags & OPF_USER;
+	default:
+		return false;
 	}
 }
 
@@ -328,29 +361,27 @@ static void plan_protect(struct planner *pl)
  */
 static bool covers_callers_tree(const struct plan *p)
 {
-	for (size_t i = 0; i < p->n_ops; i++) {
-		const struct plan_op *op = &p->ops[i];
-		bool covers_it = false;
-		switch (op->kind) {
-		case OP_BIND:
-		case OP_SCRATCH:
-			/* its mount point was there before us */
-			covers_it = !(op->flags & OPF_MKPOINT);
-			break;
-		case OP_RO:
-		case OP_PIN:
-			covers_it = op->flags & OPF_IDENTITY; /* a protected path */
-			break;
-		case OP_MASK:
-			covers_it = op->flags & OPF_USER;
-			break;
-		default:
-			break;
-		}
-		if (covers_it)
+	for (size_t i = 0; i < p->n_ops; i++)
+		if (plan_op_covers(&p->ops[i]))
 			return true;
-	}
 	return false;
+}
+
+/* Which trees of the system's are not to be seen, as the caller has put one of his at the same
+ * place or above it. */
+static void plan_hide(struct planner *pl)
+{
+	for (size_t k = 0; k < pl->p->n_ops && !pl->failed; k++) {
+		struct plan_op *op = &pl->p->ops[k];
+		if (op->kind != OP_BIND || op->bind)
+			continue;
+		for (size_t i = strlen(op->dst); i > 0; i--) {
+			uint32_t on = op->dst[i] == '/' || !op->dst[i] ?
+					      pl->places[slot_of(pl, op->dst, i)] : 0;
+			if (on > k + 1 && pl->p->ops[on - 1].bind)
+				op->flags |= OPF_HIDDEN;
+		}
+	}
 }
 
 int plan_exec_paths(char **argv, char **env, char ***paths)
@@ -404,11 +435,12 @@ int plan_finish(struct plan *p, struct brig_error *err)
 	plan_placed(&pl);
 	plan_protect(&pl);
 	for (char **m = s->masks; m && *m; m++)
-		plan_add(&pl, OP_MASK, *m, OPF_USER);
+		plan_cover(&pl, OP_MASK, *m, OPF_USER);
 	/* what is gone by now needs no mask */
 	for (char **m = s->key_masks; m && *m; m++)
-		plan_add(&pl, OP_MASK, *m, OPF_USER | OPF_OPTIONAL);
+		plan_cover(&pl, OP_MASK, *m, OPF_USER | OPF_OPTIONAL);
 
+	plan_hide(&pl);
 	p->lock = covers_callers_tree(p);
 	p->cwd = *s->cwd ? str_fmt("%s/%s", s->workspace.dst, s->cwd) :
 			   strdup(s->workspace.dst);

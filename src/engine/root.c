@@ -17,6 +17,7 @@
 #include "base/raw.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/spawn.h"
 
 enum { MANY_OPS = 200 };
 
@@ -37,16 +38,33 @@ int root_prepare(struct root *r, const struct plan *plan)
 {
 	*r = (struct root){ .plan = plan, .api = root_probe_api(), .rootfd = -1,
 			    .scratchfd = -1 };
-	r->slots = malloc((plan->n_ops + 1) * sizeof *r->slots);
-	if (!r->slots)
+	if (root_copy(r, r) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < plan->n_ops; i++)
-		r->slots[i] = -1;
+		r->n_leaves += plan_op_is_leaf(&plan->ops[i]);
 	/* two descriptors per operation, and some for the rest of the work */
 	struct rlimit lim;
 	r->keep_open = getrlimit(RLIMIT_NOFILE, &lim) == 0 &&
 		       2 * plan->n_ops + 64 < lim.rlim_cur && plan->n_ops < MANY_OPS;
 	r->given = plan->spec->as_root && r->api == ROOT_API_NEW;
+	return 0;
+}
+
+int root_copy(struct root *to, const struct root *from)
+{
+	const size_t n = from->plan->n_ops;
+	int *all = malloc((3 * n + 1) * sizeof *all);
+
+	if (!all)
+		return -ENOMEM;
+	*to = *from;
+	to->slots = all;
+	to->dirs = all + n;
+	to->done = all + 2 * n;
+	for (size_t i = 0; i < n; i++) {
+		to->slots[i] = to->dirs[i] = -1;
+		to->done[i] = ROOT_NOT_BEGUN;
+	}
 	return 0;
 }
 
@@ -72,16 +90,10 @@ int root_fail(struct root *r, enum brig_code code, int errnum, const char *what)
 	return errnum ? -errnum : -EINVAL;
 }
 
-/* A name relative to the new root. */
-static const char *rel(const char *dst)
-{
-	return dst[1] ? dst + 1 : ".";
-}
-
 /* Directories, links and files of brig's own tmpfs. */
 int root_make_node(struct root *r, const struct plan_op *op)
 {
-	const char *path = rel(op->dst);
+	const char *path = root_name(op->dst);
 	int fd, ret = 0;
 
 	switch (op->kind) {
@@ -105,107 +117,6 @@ int root_make_node(struct root *r, const struct plan_op *op)
 		close(fd);
 	}
 	return ret ? root_fail(r, BRIG_E_MOUNT_FAILED, ret, op->dst) : 0;
-}
-
-/* Where something is mounted: at a descriptor itself (the name is empty), or at a name in
- * a directory. */
-struct spot {
-	int at;
-	const char *name;
-	bool opened; /* for this spot alone */
-};
-
-/* No symlink is followed anywhere on the way: below the workspace the names are the
- * agent's, and the process root is still the host's, so a link could lead the mount to
- * another place (CVE-2021-30465, CVE-2025-52565). */
-static long open_inside(const struct root *r, const char *path, uint64_t flags)
-{
-	const struct open_how how = { .flags = O_PATH | O_CLOEXEC | flags,
-				      .resolve = RESOLVE_NO_SYMLINKS |
-						 RESOLVE_NO_MAGICLINKS |
-						 RESOLVE_BENEATH };
-
-	/* Bare: what it answers decides whether something is covered, and the job
-	 * beside us has the same errno. */
-	return SYS4(SYS_openat2, r->rootfd, path, &how, sizeof how);
-}
-
-/* The directory that a path is in; most paths are in the same one as the last. */
-static long parent_of(struct root *r, const char *path, size_t len)
-{
-	big_buffer char name[PATH_MAX];
-
-	if (len == 0)
-		return r->rootfd;
-	if (len == r->dir_len && memcmp(path, r->dir_path, len) == 0)
-		return r->dirfd;
-	if (len >= sizeof name)
-		return -ENAMETOOLONG;
-	memcpy(name, path, len);
-	name[len] = '\0';
-	long fd = open_inside(r, name, O_DIRECTORY);
-	if (fd < 0)
-		return fd;
-	if (r->dir_len && !r->keep_open)
-		close(r->dirfd);
-	r->dirfd = (int)fd;
-	r->dir_path = path;
-	r->dir_len = len;
-	return fd;
-}
-
-/* Something was mounted there: a directory that was opened before is below it now. */
-static void forget_below(struct root *r, const char *path)
-{
-	size_t n = strlen(path);
-
-	if (r->dir_len >= n && memcmp(r->dir_path, path, n) == 0 &&
-	    (r->dir_len == n || r->dir_path[n] == '/')) {
-		if (!r->keep_open)
-			close(r->dirfd);
-		r->dir_len = 0;
-	}
-}
-
-/* A mount point in brig's own tmpfs.  What we have just made is no link, and there is
- * nobody who could replace it.  1: it is there already. */
-static long make_point(struct root *r, const struct plan_op *op, struct spot *s)
-{
-	const char *path = rel(op->dst), *slash = strrchr(path, '/');
-	long dir = parent_of(r, path, slash ? (size_t)(slash - path) : 0);
-
-	if (dir < 0)
-		return dir;
-	*s = (struct spot){ .at = (int)dir, .name = slash ? slash + 1 : path };
-	long made = op->flags & OPF_DIR ? SYS3(SYS_mkdirat, dir, s->name, 0755) :
-					  SYS4(SYS_mknodat, dir, s->name, S_IFREG | 0444, 0);
-	return made == -EEXIST ? 1 : made;
-}
-
-static int find_spot(struct root *r, const struct plan_op *op, struct spot *s)
-{
-	long e = op->flags & OPF_MKPOINT ? make_point(r, op, s) : 1;
-
-	if (e > 0) {
-		e = open_inside(r, rel(op->dst), 0);
-		*s = (struct spot){ .at = (int)e, .name = "", .opened = true };
-	}
-	if (e >= 0)
-		return 0;
-	if (e == -ENOENT && (op->flags & OPF_OPTIONAL))
-		return -ENOENT;
-	return root_fail(r, BRIG_E_MOUNT_FAILED, (int)-e, op->dst);
-}
-
-int root_target(struct root *r, const struct plan_op *op)
-{
-	struct spot s = { .at = -1 };
-	int e = find_spot(r, op, &s);
-
-	if (e < 0 || s.opened)
-		return e < 0 ? e : s.at;
-	long fd = open_inside(r, rel(op->dst), 0);
-	return fd < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, (int)-fd, op->dst) : (int)fd;
 }
 
 int root_check_identity(struct root *r, const struct plan_op *op, int fd)
@@ -243,24 +154,25 @@ static int set_attrs(int fd, uint64_t set)
 	return sys_mount_setattr(fd, "", AT_EMPTY_PATH, &a, sizeof a) < 0 ? -errno : 0;
 }
 
+/* Bare: the job does it, too, beside the builder. */
 int root_clone(bool *two_calls, int at, const char *path, unsigned flags,
 	       const struct mnt_attr *a)
 {
 	flags |= OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
-	int fd = *two_calls ? -1 : sys_open_tree_attr(at, path, flags, a, sizeof *a);
+	long fd = *two_calls ? -1 : SYS5(SYS_open_tree_attr, at, path, flags, a, sizeof *a);
 	/* 0 would be a filter's word: standard input is there */
 	if (fd > 0)
-		return fd;
+		return (int)fd;
 	*two_calls = true;
-	fd = sys_open_tree(at, path, flags);
+	fd = SYS3(SYS_open_tree, at, path, flags);
 	if (fd < 0)
-		return -errno;
+		return (int)fd;
 	unsigned deep = AT_EMPTY_PATH | (flags & AT_RECURSIVE);
-	if (sys_mount_setattr(fd, "", deep, a, sizeof *a) == 0)
-		return fd;
-	int e = errno;
-	close(fd);
-	return -e;
+	long e = SYS5(SYS_mount_setattr, fd, "", deep, a, sizeof *a);
+	if (e == 0)
+		return (int)fd;
+	SYS1(SYS_close, fd);
+	return (int)e;
 }
 
 static int clone_with(struct root *r, int at, const char *path, unsigned flags, uint64_t set)
@@ -310,7 +222,7 @@ static int attach(int tree, int at, const char *path)
 	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH |
 			 (*path ? 0 : MOVE_MOUNT_T_EMPTY_PATH);
 
-	return sys_move_mount(tree, "", at, path, flags) < 0 ? -errno : 0;
+	return (int)SYS5(SYS_move_mount, tree, "", at, path, flags);
 }
 
 const char *root_decimal(uint64_t v, char buf[24])
@@ -411,14 +323,18 @@ static int tree_for(struct root *r, size_t i, int target)
 	return fd < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -fd, op->dst) : fd;
 }
 
-static int do_op(struct root *r, size_t i)
+/* An operation that is ours to do.  Made: its mount point is there already. */
+static int mount_op(struct root *r, size_t i, bool made)
 {
 	const struct plan_op *op = &r->plan->ops[i];
+	struct spot spot = { .at = -1, .name = "" };
+	int e = 0;
 
-	if (op->kind == OP_DIR || op->kind == OP_SYMLINK || op->kind == OP_FILE)
-		return root_make_node(r, op);
-	struct spot spot = { .at = -1 };
-	int e = find_spot(r, op, &spot);
+	/* those of host root have come; some of ours had to be cloned before */
+	if (op->bind && r->slots[i] < 0)
+		e = clone_source(r, i);
+	if (e == 0)
+		e = root_find_spot(r, i, made, &spot);
 	if (e == -ENOENT && (op->flags & OPF_OPTIONAL))
 		return 0;
 	if (e < 0)
@@ -427,10 +343,12 @@ static int do_op(struct root *r, size_t i)
 	if (tree < 0)
 		return tree;
 	e = attach(tree, spot.at, spot.name);
-	forget_below(r, rel(op->dst));
+	root_forget_below(r, op);
+	if (e == 0)
+		__atomic_store_n(&r->done[i], ROOT_PLACED, __ATOMIC_RELEASE);
 	/* Both close by themselves when init and the job execute; closing them
 	 * here costs more, so it is done only when they would be many. */
-	if (!r->keep_open) {
+	if (!r->keep_open || r->helper) {
 		if (spot.opened)
 			close(spot.at);
 		close(tree);
@@ -438,26 +356,99 @@ static int do_op(struct root *r, size_t i)
 	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, op->dst) : 0;
 }
 
-int root_build(struct root *r)
+static int do_op(struct root *r, size_t i)
 {
+	const struct plan_op *op = &r->plan->ops[i];
+
+	if (op->kind == OP_DIR || op->kind == OP_SYMLINK || op->kind == OP_FILE)
+		return root_make_node(r, op);
+	int done = ROOT_CLONED;
+	while (done == ROOT_CLONED) { /* then it can be taken again */
+		if (root_take(r, i))
+			return mount_op(r, i, false);
+		done = root_await(r, i);
+	}
+	if (done == -ECHILD)
+		return root_fail(r, BRIG_E_SETUP_FAILED, ECHILD, "the command's process died");
+	if (done < 0)
+		return root_fail(r, BRIG_E_MOUNT_FAILED, -done, op->dst);
+	return mount_op(r, i, done == ROOT_POINT_MADE);
+}
+
+/* By its name it can only be found before the tree is built on that place. */
+static bool is_covered(const struct root *r, const struct plan_op *op)
+{
+	return !r->given && path_is_under(op->src, SCRATCH_ATTACH);
+}
+
+/* What a tree of the caller's may be put in: with all of it there, those can be placed. */
+static bool is_place(const struct plan_op *op)
+{
+	return op->kind == OP_DIR || op->kind == OP_SYMLINK || op->kind == OP_FILE ||
+	       op->kind == OP_SCRATCH;
+}
+
+static int do_first(struct root *r, bool places)
+{
+	int e = 0;
+
+	for (size_t i = 0; i < r->plan->n_ops && e == 0; i++)
+		if (is_place(&r->plan->ops[i]) == places && !plan_op_comes_last(&r->plan->ops[i]))
+			e = do_op(r, i);
+	return e;
+}
+
+int root_begin(struct root *r)
+{
+	int e = 0;
+
 	if (r->api == ROOT_API_CLASSIC)
 		return root_build_classic(r);
-
-	/* Nothing the host mounts later may appear inside. */
-	struct mnt_attr priv = { .propagation = MS_PRIVATE };
-	if (sys_mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &priv, sizeof priv) < 0)
-		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "making / private");
-	int e = 0;
-	for (size_t i = 0; i < r->plan->n_ops && e == 0; i++)
-		if (r->plan->ops[i].kind == OP_BIND && r->slots[i] < 0)
+	for (size_t i = 0; i < r->plan->n_ops && e == 0; i++) {
+		const struct plan_op *op = &r->plan->ops[i];
+		if (op->kind == OP_BIND && (!op->bind || is_covered(r, op)))
 			e = clone_source(r, i);
+	}
 	if (e == 0)
 		e = make_trees(r);
-	for (size_t i = 0; i < r->plan->n_ops && e == 0; i++)
-		e = do_op(r, i);
-	if (e < 0)
-		return e;
-	e = set_attrs(r->rootfd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	return e == 0 ? do_first(r, true) : e;
+}
+
+int root_build(struct root *r)
+{
+	return r->api == ROOT_API_CLASSIC ? 0 : do_first(r, false);
+}
+
+int root_place(struct root *r, size_t end)
+{
+	int e = 0;
+
+	for (; r->next < end && e == 0; r->next++)
+		if (plan_op_comes_last(&r->plan->ops[r->next]))
+			e = do_op(r, r->next);
+	return e;
+}
+
+int root_clone_beside(struct root *r, const uint32_t *until)
+{
+	int e = 0;
+
+	for (size_t i = r->plan->n_ops; i-- > 0 && e == 0 && !word_is_set(until);) {
+		const struct plan_op *op = &r->plan->ops[i];
+		if (!plan_op_is_leaf(op) || is_covered(r, op) || !root_take(r, i))
+			continue;
+		e = clone_source(r, i);
+		if (e == 0) /* else nobody is ever to place it */
+			__atomic_store_n(&r->done[i], ROOT_CLONED, __ATOMIC_RELEASE);
+	}
+	return e;
+}
+
+int root_finish(struct root *r)
+{
+	if (r->api == ROOT_API_CLASSIC)
+		return 0;
+	int e = set_attrs(r->rootfd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, "/ read-only") : 0;
 }
 

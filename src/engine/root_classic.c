@@ -81,16 +81,16 @@ static int remount_at(int fd, unsigned long add)
 }
 
 /* Binds source onto target and gives the new mount its flags. */
-static int bind_on(struct root *r, const struct plan_op *op, int source,
-		   int target)
+static int bind_on(struct root *r, size_t i, int source, int target)
 {
+	const struct plan_op *op = &r->plan->ops[i];
 	char from[40], to[40];
 
 	if (mount(fd_name(source, from), fd_name(target, to), NULL,
 		  MS_BIND | MS_REC, NULL) < 0)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
 	/* the target again: now it names the top of the new mount */
-	cleanup_close int top = root_target(r, op);
+	cleanup_close int top = root_target(r, i);
 	if (top < 0)
 		return top;
 	int e = remount_at(top, flags_of(op));
@@ -115,7 +115,7 @@ static int do_mount(struct root *r, size_t i, int target)
 
 	switch (op->kind) {
 	case OP_BIND:
-		return bind_on(r, op, r->slots[i], target);
+		return bind_on(r, i, r->slots[i], target);
 	case OP_PROC:
 		return mount_fs(r, op, target, "proc", NULL, BRIG_E_PROC_DENIED);
 	case OP_DEVPTS:
@@ -138,12 +138,12 @@ static int do_mount(struct root *r, size_t i, int target)
 		int e = root_check_identity(r, op, target);
 		if (e < 0)
 			return e;
-		return bind_on(r, op, target, target);
+		return bind_on(r, i, target, target);
 	}
 	}
 	if (source < 0)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
-	return bind_on(r, op, source, target);
+	return bind_on(r, i, source, target);
 }
 
 static int do_op(struct root *r, size_t i)
@@ -152,7 +152,7 @@ static int do_op(struct root *r, size_t i)
 
 	if (op->kind == OP_DIR || op->kind == OP_SYMLINK || op->kind == OP_FILE)
 		return root_make_node(r, op);
-	cleanup_close int target = root_target(r, op);
+	cleanup_close int target = root_target(r, i);
 	if (target == -ENOENT && (op->flags & OPF_OPTIONAL))
 		return 0;
 	if (target < 0)
@@ -309,6 +309,8 @@ static int make_trees(struct root *r)
 
 int root_build_classic(struct root *r)
 {
+	/* Once more, by the call that all of this is made by: what was done before came by
+	 * another, of which nothing here would show that a filter around us only answers it. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "making / private");
 	int e = open_sources(r);
@@ -320,6 +322,7 @@ int root_build_classic(struct root *r)
 		e = restrict_submounts(r);
 	if (e < 0)
 		return e;
+	r->next = r->plan->n_ops; /* nothing is left for root_place() */
 	e = remount_at(r->rootfd, MS_RDONLY | MS_NOSUID | MS_NODEV);
 	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, "/ read-only") : 0;
 }

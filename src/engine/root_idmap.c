@@ -26,13 +26,6 @@
 #include "engine/diagnose.h"
 #include "engine/root.h"
 
-/* The id map in use: binds of one owner share it. */
-struct map {
-	int userns;
-	uid_t uid;
-	gid_t gid;
-};
-
 /* Shares memory with the parent, so it does nothing.  Until it is reaped it has a place
  * in /proc, and there its namespace. */
 static int hold_namespace(void *arg)
@@ -93,29 +86,30 @@ static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool 
 	return r;
 }
 
-/* A detached tree of a caller's source; with a user namespace, id-mapped. */
-static int caller_tree(bool *two_calls, const struct spec_bind *b, int userns)
+/* A detached tree of a caller's source, which is open; with a user namespace, id-mapped. */
+static int caller_tree(bool *two_calls, int source, bool writable, int userns)
 {
 	struct mnt_attr a = {
 		.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-			    (b->writable ? 0 : MOUNT_ATTR_RDONLY),
+			    (writable ? 0 : MOUNT_ATTR_RDONLY),
 		.propagation = MS_PRIVATE,
 	};
 	if (userns >= 0) {
 		a.attr_set |= MOUNT_ATTR_IDMAP;
 		a.userns_fd = (unsigned)userns;
 	}
-	cleanup_close int fd = root_clone(two_calls, AT_FDCWD, b->src,
-					  AT_SYMLINK_NOFOLLOW | AT_RECURSIVE, &a);
+	/* Of the very directory or file that was checked, whatever has its name by now. */
+	cleanup_close int fd = root_clone(two_calls, source, "", AT_EMPTY_PATH | AT_RECURSIVE, &a);
 	if (fd < 0)
 		return fd;
 	/* A filter around us may have answered in the kernel's place.  Then the
 	 * tree would still share its mounts with the host's, and what is mounted
 	 * on it later would appear there.  The flags came with the same call. */
-	struct statfs fs;
+	struct statfs fs = { 0 };
 	if (fstatfs(fd, &fs) < 0)
 		return -errno;
-	if ((fs.f_flags & (ST_NOSUID | ST_NODEV)) != (ST_NOSUID | ST_NODEV))
+	const long want = ST_NOSUID | ST_NODEV | (writable ? 0 : ST_RDONLY);
+	if (((long)fs.f_flags & want) != want)
 		return -EPROTO;
 	return take_fd(&fd);
 }
@@ -140,27 +134,26 @@ int root_idmap_tree(const struct spec_bind *b, uid_t to_uid, gid_t to_gid, bool 
 	if (userns < 0)
 		return diagnose_userns(-userns, err);
 	bool two_calls = false;
-	int tree = caller_tree(&two_calls, b, userns);
+	cleanup_close int source = openat(AT_FDCWD, b->src, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	int tree = source < 0 ? -errno : caller_tree(&two_calls, source, b->writable, userns);
 	return tree < 0 ? refuse(b, -tree, err) : tree;
 }
 
 bool root_idmap_works(const char *path, int *why)
 {
-	const struct spec_bind b = { .src = (char *)path, .writable = true };
+	cleanup_close int source = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
 	cleanup_close int userns = map_namespace(0, 0, 65534, 65534, false, NULL);
 	bool two_calls = false;
-	cleanup_close int tree = userns < 0 ? userns : caller_tree(&two_calls, &b, userns);
+	cleanup_close int tree = userns < 0 ? userns :
+					      caller_tree(&two_calls, source, true, userns);
 
 	*why = tree < 0 ? tree : 0;
 	return tree >= 0;
 }
 
-/* The tree for one bind; a new map namespace only when the owner changes. */
-static int prepare_one(struct root *r, size_t i, struct map *m,
-		       struct brig_error *err)
+int root_open_caller(struct root *r, size_t i, struct root_map *m, struct brig_error *err)
 {
-	const struct plan_op *op = &r->plan->ops[i];
-	const struct spec_bind *b = op->bind;
+	const struct spec_bind *b = r->plan->ops[i].bind;
 	const struct spec *s = r->plan->spec;
 
 	if (s->idmapped &&
@@ -175,13 +168,13 @@ static int prepare_one(struct root *r, size_t i, struct map *m,
 			return diagnose_userns(-ns, err);
 		m->userns = ns;
 	}
-	int tree = caller_tree(&r->two_calls, b, m->userns);
+	int tree = caller_tree(&r->two_calls, b->fd, b->writable, m->userns);
 	if (tree < 0 && m->userns >= 0) {
 		if (b->writable || b == &s->workspace)
 			return refuse(b, -tree, err);
 		/* A read-only tree on a file system without id maps is shown as
 		 * it is: the command then reads what everybody may read. */
-		tree = caller_tree(&r->two_calls, b, -1);
+		tree = caller_tree(&r->two_calls, b->fd, b->writable, -1);
 	}
 	if (tree < 0) {
 		err_set(err, BRIG_E_MOUNT_FAILED, -tree, "mount", "%.200s", b->src);
@@ -189,26 +182,15 @@ static int prepare_one(struct root *r, size_t i, struct map *m,
 		return tree;
 	}
 	r->slots[i] = tree;
-	if (root_check_identity(r, op, tree) < 0) {
-		err_set(err, BRIG_E_SOURCE_CHANGED, ESTALE, "mount", "%.200s", b->src);
-		diagnose_fix(err);
-		return -ESTALE;
-	}
 	return 0;
 }
 
-int root_prepare_callers(struct root *r, struct brig_error *err)
+int root_check_callers(const struct root *r, struct brig_error *err)
 {
 	const struct spec *s = r->plan->spec;
-	struct map m = { .userns = -1 };
-	int e = 0;
 
-	if (s->as_root && r->api == ROOT_API_CLASSIC)
-		return s->idmapped ? refuse(&s->workspace, ENOSYS, err) : 0;
-	for (size_t i = 0; e == 0 && (i = root_next_caller(r, i)) < r->plan->n_ops; i++)
-		e = prepare_one(r, i, &m, err);
-	fd_close(&m.userns);
-	return e;
+	return s->idmapped && r->api == ROOT_API_CLASSIC ? refuse(&s->workspace, ENOSYS, err) :
+							   0;
 }
 
 size_t root_next_caller(const struct root *r, size_t at)

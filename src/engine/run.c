@@ -192,13 +192,15 @@ static bool finish(struct run *r)
 		free(r->l.script_argv);
 	}
 	root_release(&r->l.root);
+	free(r->seen.fine);
 	if (gone)
 		plan_free(&r->plan);
-	int *fds[] = { &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.status_read,
+	int *fds[] = { &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.trees_child,
+		       &r->l.trees_supervisor, &r->l.status_read,
 		       &r->l.status_write, &r->l.death_read, &r->l.death_write,
 		       &r->l.stdio[1], &r->l.stdio[2], &r->init_pidfd,
 		       &r->job_pidfd, &r->listener, &r->out_read, &r->err_read,
-		       &r->term.pty, &r->term.pty_slave };
+		       &r->term.pty, &r->term.pty_slave, &r->seen.top };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_close(fds[i]);
 	signals_restore(&r->sig);
@@ -217,9 +219,10 @@ void engine_run(const struct spec *s, struct brig_result *res)
 	r->held = COLLECT_NONE;
 	r->init = r->job = r->cust.pid = -1;
 	int *const none[] = { &r->init_pidfd, &r->job_pidfd, &r->listener, &r->out_read,
-			      &r->err_read, &r->term.pty, &r->term.pty_slave,
-			      &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.status_read,
-			      &r->l.status_write, &r->l.death_read, &r->l.death_write,
+			      &r->err_read, &r->term.pty, &r->term.pty_slave, &r->seen.top,
+			      &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.trees_child,
+			      &r->l.trees_supervisor, &r->l.status_read, &r->l.status_write,
+			      &r->l.death_read, &r->l.death_write,
 			      &r->l.stdio[0], &r->l.stdio[1], &r->l.stdio[2] };
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		*none[i] = -1;

@@ -28,6 +28,7 @@ struct run {
 	int job_pidfd;
 	int job_cpu;     /* where it was, by its own word */
 	struct egress *egress; /* NULL: no allow-list */
+	struct mounts_seen seen; /* while the tree was built */
 	struct collect held; /* namespaces of the sandbox's, from the evidence on */
 	int listener;    /* seccomp notifications */
 	struct signals sig;

@@ -18,6 +18,12 @@ int spec_complete(const struct spec *s, struct brig_error *err)
 	return s->rest ? s->rest(s->rest_arg, err) : 0;
 }
 
+void spec_close_sources(const struct spec *s)
+{
+	for (size_t i = 0; i < s->n_binds; i++)
+		fd_close(&s->binds[i].fd);
+}
+
 void spec_free(struct spec *s)
 {
 	if (!s)

@@ -133,6 +133,9 @@ struct spec {
  */
 int spec_complete(const struct spec *s, struct brig_error *err);
 
+/* What was shown is mounted: the descriptors of the binds are not needed any more. */
+void spec_close_sources(const struct spec *s);
+
 void spec_free(struct spec *s);
 
 #endif

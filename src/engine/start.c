@@ -35,6 +35,14 @@ int run_channels(struct run *r, struct brig_error *err)
 	/* the kernel tells who sent a message, in our own pid numbers */
 	if (setsockopt(sv[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
 		goto fail;
+	/* Two read what root sends, at the same time: the job waits for its groups, the builder
+	 * for the caller's trees. */
+	if (l->spec->maybe_root) {
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+			goto fail;
+		l->trees_supervisor = sv[0];
+		l->trees_child = sv[1];
+	}
 	if (pipe2(p, O_CLOEXEC) < 0)
 		goto fail;
 	l->status_read = p[0];
@@ -153,15 +161,28 @@ static int map_ids(struct run *r, struct brig_error *err)
 	return 0;
 }
 
+/* It shares our table, and there is more to be opened: sources, and root's trees of them. */
+static void make_room(const struct run *r)
+{
+	enum { FIRST_TABLE = 64 }; /* as it is at first; the rest of us needs less */
+	const struct spec *s = r->l.spec;
+	const size_t shown = s->n_binds > s->n_named ? s->n_binds : s->n_named;
+
+	if (FIRST_TABLE - COLLECT_BELOW < 2 * shown)
+		fd_make_room(STDERR_FILENO, (unsigned)(FIRST_TABLE + 2 * shown));
+}
+
 int run_custodian(struct run *r, struct brig_error *err)
 {
 	if (r->cust.pid > 0)
 		return 0;
+	make_room(r);
 	r->cust.cg = &r->cg;
 	r->cust.protect = r->planned ? &r->plan.protect : NULL;
 	r->cust.wsfd = r->l.spec->workspace.fd;
 	r->cust.death_write = &r->l.death_write;
 	r->cust.ctl = &r->l.ctl_supervisor;
+	r->cust.trees = &r->l.trees_supervisor;
 	r->cust.init_pidfd = &r->init_pidfd;
 	r->cust.rooms = &r->l.rooms;
 	r->cust.room = ROOM_CUSTODIAN;
@@ -210,6 +231,7 @@ static int start_builder(struct run *r, struct brig_error *err)
 	sched_yield();
 	/* Our copies of the child's ends: end of file must mean it closed them. */
 	fd_close(&l->ctl_child);
+	fd_close(&l->trees_child);
 	fd_close(&l->status_write);
 	fd_close(&l->death_read);
 	fd_close(&l->stdio[1]);
@@ -222,31 +244,48 @@ static int tell(struct run *r, enum wire_type type, const int *fds, size_t n,
 		struct brig_error *err)
 {
 	const struct wire w = { .type = type };
-	int e = wire_send(r->l.ctl_supervisor, &w, fds, n);
+	const bool trees = type == WIRE_TREES;
+	int e = wire_send(trees ? r->l.trees_supervisor : r->l.ctl_supervisor, &w, fds, n);
 
 	/* a child that is gone has said why, in the socket */
 	if (e == 0 || e == -EPIPE || e == -ECONNRESET)
 		return 0;
 	return err_set(err, BRIG_E_SETUP_FAILED, -e, "plan", "handing the %s over",
+		       trees ? "caller's trees" :
 		       type == WIRE_PLAN ? "plan" : "control groups");
 }
 
-/* What the builder waits for.  All at once: as soon as it can go on we may not come to
- * run for a while. */
 static int send_plan(struct run *r, struct brig_error *err)
 {
-	const struct root *root = &r->l.root;
-	size_t n_ops = r->plan.n_ops, at = root_next_caller(root, 0);
+	r->plan_sent = true;
+	return tell(r, WIRE_PLAN, NULL, 0, err);
+}
+
+/* As root: the caller's trees, which the builder cannot open.  It needs them last, and gets
+ * each lot while the next is made. */
+static int give_trees(struct run *r, struct brig_error *err)
+{
+	struct root *root = &r->l.root;
+	struct root_map map = { .userns = -1 };
+	size_t at = root_next_caller(root, 0);
 	int e = 0;
 
-	r->plan_sent = true;
-	do {
+	r->seen.fine = calloc(r->plan.n_ops, sizeof *r->seen.fine);
+	if (!r->seen.fine)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "plan", "the caller's trees");
+	while (e == 0 && at < r->plan.n_ops) {
 		int fds[WIRE_FDS];
 		size_t n = 0;
-		for (; n < WIRE_FDS && at < n_ops; at = root_next_caller(root, at + 1))
+		for (; e == 0 && n < WIRE_FDS && at < r->plan.n_ops;
+		     at = root_next_caller(root, at + 1)) {
+			e = root_open_caller(root, at, &map, err);
+			r->seen.fine[at] = e == 0; /* its flags were read back */
 			fds[n++] = root->slots[at];
-		e = tell(r, WIRE_PLAN, fds, n, err);
-	} while (e == 0 && at < n_ops);
+		}
+		if (e == 0)
+			e = tell(r, WIRE_TREES, fds, n, err);
+	}
+	fd_close(&map.userns);
 	return e;
 }
 
@@ -302,7 +341,7 @@ static int make_plan(struct run *r, struct brig_error *err)
 	return 0;
 }
 
-/* A guess that is too low costs ten milliseconds, and nothing else: grow_table(). */
+/* A guess that is too low costs ten milliseconds, and nothing else: fd_make_room(). */
 static unsigned guess_descriptors(const struct spec *s)
 {
 	enum { USUAL_OPS = 96 };
@@ -361,10 +400,10 @@ int run_start(struct run *r, struct brig_error *err)
 	if (SPAWN_OWN_ERRNO)
 		place_find(&l->place);
 	int e = start_and_plan(r, err);
+	if (e == 0)
+		e = root_check_callers(&l->root, err);
 	if (e == 0 && l->spec->as_root)
 		e = map_ids(r, err);
-	if (e == 0)
-		e = root_prepare_callers(&l->root, err);
 	/* Who removes groups comes before the groups.  Without any, until here nothing
 	 * exists that would outlive us: the child does not.  With a command there may be. */
 	if (e == 0)
@@ -375,6 +414,8 @@ int run_start(struct run *r, struct brig_error *err)
 		e = send_plan(r, err);
 	if (e == 0 && l->who.late_groups)
 		e = tell(r, WIRE_GROUPS, r->cg.task_fds, (size_t)r->cg.n_task_fds, err);
+	if (e == 0 && l->spec->as_root)
+		e = give_trees(r, err);
 	/* there is time for it now: the others are at work */
 	return e == 0 ? read_own(r, err) : e;
 }

@@ -7,8 +7,10 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -138,6 +140,37 @@ static void read_confined(struct run *r)
 		ev->nproc = 0;
 }
 
+/*
+ * The builder places many trees, one by one, and we have nothing else to do.  The mounts are
+ * looked at as they come: beside it, and not after it.  What has not come by then, or is not
+ * as it should be, is left for collect_evidence().  How far it is, and which descriptor of
+ * its is the top of the tree, is told by the memory that we share.
+ */
+static void follow_builder(struct run *r)
+{
+	struct root *root = &r->child.root;
+	struct pollfd ctl = { .fd = r->l.ctl_supervisor, .events = POLLIN };
+	uint64_t last = now_ns();
+	bool all = false;
+
+	if (!r->l.shares || r->seen.fine || !root_wants_help(root))
+		return;
+	int top = sys_pidfd_getfd(r->init_pidfd, __atomic_load_n(&root->rootfd, __ATOMIC_RELAXED));
+	if (top < 3) /* 0 would be a filter's word: standard input is there */
+		return;
+	r->seen.top = top;
+	r->seen.fine = calloc(r->plan.n_ops, sizeof *r->seen.fine);
+	if (!r->seen.fine)
+		return;
+	/* without a clock there is no waiting */
+	while (!all && last && poll(&ctl, 1, 0) == 0 && now_ns() - last < A_MOMENT_NS) {
+		if (evidence_mounts_ahead(&r->plan, root->done, &r->seen, &r->held, &all))
+			last = now_ns();
+		else
+			sched_yield();
+	}
+}
+
 static void on_confined(struct run *r, pid_t job, int listener)
 {
 	r->job_confined = true;
@@ -145,6 +178,8 @@ static void on_confined(struct run *r, pid_t job, int listener)
 	r->listener = listener;
 	if (r->res->error.code == BRIG_E_OK)
 		read_confined(r);
+	if (r->res->error.code == BRIG_E_OK)
+		follow_builder(r);
 	/* the tree is about to be ready, and then the job is */
 	if (r->res->error.code == BRIG_E_OK)
 		watch_linger(r->l.ctl_supervisor, A_MOMENT_NS);
@@ -163,6 +198,7 @@ static void foresee(struct run *r)
 	if (r->l.shares)
 		spawn_forget();
 	root_reap_holder(&r->l.root, false);
+	collect_idle(&r->held, take_fd(&r->seen.top));
 	watch_foresee(&r->cg);
 	collect_ahead(&r->held);
 }
@@ -291,14 +327,17 @@ static void collect_evidence(struct run *r)
 	}
 	r->res->have_evidence = true;
 	char bad[200];
-	int e = evidence_mounts(r->l.plan, r->job, &r->held, bad, sizeof bad);
+	int e = evidence_mounts(r->l.plan, r->job, &r->seen, &r->held, bad, sizeof bad);
 	if (e < 0) {
 		hear_why(r);
 		refuse_mounts(r, e, bad);
 		return;
 	}
-	if (!r->init_ready)
+	if (!r->init_ready) {
+		/* nobody can be shown anything else under their names any more */
+		spec_close_sources(r->l.spec);
 		watch_linger(r->l.status_read, A_MOMENT_NS);
+	}
 }
 
 /* The heart of "fail closed": nothing is released on hope. */

@@ -16,8 +16,9 @@
 
 enum wire_type {
 	WIRE_PLAN = 1,   /* supervisor → builder: the plan is made, and as root the ids are
-			    mapped.  Attached, as root: the caller's trees in the plan's
-			    order; as many records as it takes */
+			    mapped */
+	WIRE_TREES,      /* supervisor → builder, as root: the caller's trees, attached, in
+			    the plan's order; as many records as it takes */
 	WIRE_PTY,        /* child → supervisor: the terminal's master, one descriptor */
 	WIRE_NET,        /* child → supervisor: sockets of the sandbox's network, for
 			    the egress process; in the order of struct allow_net */

@@ -255,6 +255,26 @@ class Scene:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+class ManyScene(Scene):
+    """One with so many trees of the caller's that two processes place them."""
+
+    def __init__(self, w, name, plain):
+        super().__init__(w, name, plain=plain)
+        binds = []
+        for i in range(12):
+            d = w.mkdir(self.dir / ("more/%d" % i))
+            w.write(d / "file", "fixed\n")
+            binds += ["--ro", d]
+        at = self.args.index("--")
+        self.args[at:at] = binds
+        self.args[-1] = "for d in %s/*; do (: > $d/new) 2>/dev/null && echo written >> violations; " \
+                        "[ -s $d/file ] || echo absent >> violations; done\n%s" % (self.dir / "more", self.args[-1])
+
+    def violations(self, js):
+        made = [x for x in (self.dir / "more").glob("*/new")]
+        return super().violations(js) + ["created: %s" % x for x in made]
+
+
 class TreeScene(Scene):
     """One for the backends with a keeper, which refuse what belongs to root."""
 

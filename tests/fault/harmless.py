@@ -88,7 +88,10 @@ HARMLESS = {
     ("netmaker", "sched_setaffinity"): "the same",
     ("job", "sched_setaffinity"): "the same",
     ("builder", "open_tree_attr"): "done in two calls",
+    ("job", "open_tree_attr"): "the same, for the trees it clones ahead",
+    ("netmaker", "open_tree_attr"): "the same",
     ("supervisor", "open_tree_attr"): "the same",
+    ("supervisor", "pidfd_getfd"): "no mount is looked at ahead: all of them are, before the release",
     ("supervisor", "sched_yield"): "only a matter of speed",
     ("supervisor", "mmap"): "after the execve: only a matter of speed (those before are refused)",
     ("supervisor", "madvise"): "the same",
@@ -129,8 +132,9 @@ LOST = {
 # Processes beside the main line, which may be ended before they get that far, or
 # whose failure may come too late to be noticed: seen on some runs only.
 RACY = {"custodian", "idholder", "netmaker"}
-# Calls that are made only when the kernel has put a process in the wrong place.
-SOMETIMES = {("job", "sched_setaffinity")}
+# Calls that are made only when the kernel has put a process in the wrong place, or when
+# the builder has not come by first.
+SOMETIMES = {("job", "sched_setaffinity"), ("job", "open_tree_attr")}
 
 # After the release: everything inside ends then, and whether the command had done
 # its work by that time is a matter of luck.

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fault import FULL_BASE, NET_SCENE, SCENE, TREE_BASE, Scene, TreeScene, run_scene, stayed_in_tmp, support
+from fault import FULL_BASE, NET_SCENE, SCENE, TREE_BASE, ManyScene, Scene, TreeScene, run_scene, stayed_in_tmp, support
 from harmless import HARMLESS, HARMLESS_NET, LATE, LOST, RACY, SOMETIMES
 
 # How many runs at a time, and how long one may take.  They wait for the kernel (the end
@@ -136,6 +136,37 @@ def test_every_call_fails_once(who, inject, quarantine, plain):
     if len(groups) > expected and not any(r.left for r in results):
         ids = {g.split("brig-")[-1] for g in groups}
         bad.append(("control groups", (groups, [r for r in results if r.o.json and r.o.json["id"] in ids])))
+    assert not bad, "%d of %d:\n%s" % (len(bad), len(results), "\n".join("%r: %s" % b for b in bad))
+
+
+# What the builder and the job do about a tree, whichever of the two it is.
+SHARED = {"mkdirat", "mknodat", "move_mount", "open_tree_attr", "open_tree", "openat2", "fstat", "sched_yield", "wait4",
+          "futex", "recvmsg"}
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["locked", "plain"])
+def test_calls_about_many_trees_fail_once(who, inject, quarantine, plain):
+    """So many that the job, or who made the namespaces, clones some and makes mount points: who does which is
+    decided anew each time."""
+    def run(x):
+        i, fault = x
+        return one(inject, who, None, fault, None, scene=ManyScene(who, "m%d" % i, plain), plain=plain)
+
+    lines, outcome = run((0, None))
+    assert outcome.ran and not outcome.problems(FULL_BASE), outcome
+    todo = [x for x in plan(calls_of(lines)) if (x[0] in ("builder", "netmaker", "job") and x[1] in SHARED)
+            or x[1] == "pidfd_getfd"]
+    with ThreadPoolExecutor(JOBS) as pool:
+        results = [r for r, _ in pool.map(run, enumerate(todo, 1))]
+    bad = [(r, problems(r, FULL_BASE)) for r in results if problems(r, FULL_BASE)]
+    bad += [(r, r.o.complaints()) for r in results if r.o.complaints()]
+    missed = [r for r in results if not r.hit]
+    for r in results:
+        if r.hit and r.errno != "EINTR":
+            seen.setdefault((r.role, r.call), set()).add("ran" if r.o.ran else "refused")
+    print("\n%s, many trees: %d failed one at a time, %d refused, %d not reached" % (
+        who.name, len(results), len([r for r in results if not r.o.ran]), len(missed)))
+    assert len(missed) < len(results) // 2 and len(results) > 60, (len(results), missed)
     assert not bad, "%d of %d:\n%s" % (len(bad), len(results), "\n".join("%r: %s" % b for b in bad))
 
 

@@ -227,6 +227,122 @@ def test_a_hundred_binds(who):
     assert time.monotonic() - start < 2
 
 
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 60])
+def test_binds_of_every_kind(who, n):
+    """Directories and files, of the caller's and of the system's, at places of every kind.  From eight on two
+    processes make the tree."""
+    opts, want = [], {}
+    for i in range(n):
+        d = who.mkdir(who.base / ("k/%d" % i))
+        f = who.write(d / "f", "%d\n" % i)
+        kind = i % 6
+        src, dst = [(d, "/binds/%d" % i), (f, "/etc/brig-test/%d" % i), (d, "/tmp/deep/er/%d" % i), (f, "/file%d" % i),
+                    (d, d), (d, "/run/x%d/y" % i)][kind]
+        opts += ["--rw" if i % 5 == 3 else "--ro", "%s:%s" % (src, dst)]
+        want[str(dst if src == f else dst + "/f" if isinstance(dst, str) else dst / "f")] = (i, i % 5 == 3)
+    # where what is shown lies decides when it is opened; in the place of something of brig's own
+    opts += ["--ro", "/usr/share/common-licenses:/licenses", "--ro", "/usr/bin/env:/opt/env", "--ro",
+             "%s:/etc/hosts" % who.write(who.base / "hosts", "mine\n")]
+    script = "for f in %s; do read v < $f; { echo w >> $f; } 2>/dev/null && w=rw || w=ro; echo $f $v $w; done; " \
+             "ls /licenses | wc -l; /opt/env true && cat /etc/hosts" % " ".join(want)
+    r = who.sh(script, opts)
+    lines = r.json["stdout"].splitlines()
+    assert lines[:len(want)] == ["%s %d %s" % (k, v, "rw" if rw else "ro") for k, (v, rw) in want.items()], r.json
+    assert lines[len(want):] == [str(len(os.listdir("/usr/share/common-licenses"))), "mine"], r.json
+    for name, (i, rw) in want.items():
+        assert (who.base / ("k/%d/f" % i)).read_text() == ("%d\nw\n" if rw else "%d\n") % i
+    table = who.ok("cat /proc/self/mountinfo", opts).splitlines()
+    for x in table:
+        f = x.split()
+        if f[4].startswith(("/binds", "/etc/brig-test", "/tmp/deep", "/file", "/run/x", str(who.base / "k"))):
+            assert {"nosuid", "nodev"} <= set(f[5].split(",")), x
+            # nothing that is mounted on the host's from now on arrives
+            assert not any(t.startswith(("shared:", "master:")) for t in f[6:f.index("-")]), x
+    who.probe("fds", opts=opts)
+
+
+def test_many_binds_on_top_of_each_other(who):
+    """Then the mounts are locked, and their order is that of the paths."""
+    opts = []
+    for i in range(12):
+        d = who.mkdir(who.base / ("deep/%d" % i))
+        who.mkdir(d / "next")
+        who.write(d / "f", "%d\n" % i)
+        opts += ["--ro", "%s:/deep%s" % (d, "/next" * i)]
+    out = who.ok("d=/deep; while [ -e $d/f ]; do cat $d/f; d=$d/next; done", opts)
+    assert out.split() == [str(i) for i in range(12)]
+
+
+@pytest.mark.parametrize("n", [0, 12])
+@pytest.mark.parametrize("place", ["/etc/ssl/certs", "/etc/services", "/etc", "/usr/share/doc"])
+@pytest.mark.parametrize("option", ["--ro", "--rw"])
+def test_binds_over_the_systems_own(who, place, option, n):
+    """What the caller puts over a tree of the system's has the flags that he asked for, and is looked at for those.
+    It comes last, when the other was there and looked at already."""
+    file = place == "/etc/services"
+    src = who.write(who.base / "mine", "mine\n") if file else who.mkdir(who.base / "mine")
+    if not file:
+        who.write(src / "f", "mine\n")
+    opts = [option, "%s:%s" % (src, place)]
+    for i in range(n):
+        opts += ["--ro", "%s:/more/%d" % (who.mkdir(who.base / ("more/%d" % i)), i)]
+    at = place if file else place + "/f"
+    r = who.sh("cat %s; { echo more >> %s; } 2>/dev/null && echo written; for d in /more/*/; do (: > $d/new) && echo bad; "
+               "done 2>/dev/null; true" % (at, at), opts)
+    assert r.code == 0 and r.json["missing"] == [x for x in r.json["missing"] if x in ("memory", "cpu")], r.json
+    assert r.json["stdout"] == ("mine\nwritten\n" if option == "--rw" else "mine\n"), r.json
+    assert (src if file else src / "f").read_text() == ("mine\nmore\n" if option == "--rw" else "mine\n")
+
+
+@pytest.mark.parametrize("n", [1, 10])
+def test_binds_in_a_private_home_that_is_on_a_bind(who, n):
+    """The bind comes first, then HOME on it, then directories in that, then what is put there."""
+    top = who.mkdir(who.base / "top")
+    for name in ("home", "ws"):
+        who.mkdir(top / name)
+    who.write(top / "seen", "top\n")
+    opts = ["--ro", "%s:%s" % (top, who.base)]
+    for i in range(n):
+        for kind, dst in (("in", "%s/deep/er/%d" % (who.home, i)), ("out", "/out/%d" % i)):
+            d = who.mkdir(who.base / ("src/%s%d" % (kind, i)))
+            who.write(d / "f", "%s%d\n" % (kind, i))
+            opts += ["--ro", "%s:%s" % (d, dst)]
+    out = who.ok("cat %s/seen; cat %s/deep/er/*/f /out/*/f; echo x > %s/mine && ls %s; : > marker" % (
+        who.base, who.home, who.home, who.home), opts)
+    assert out.split() == ["top"] + ["in%d" % i for i in range(n)] + ["out%d" % i for i in range(n)] + ["deep", "mine"]
+    assert (who.ws / "marker").exists() and not (top / "home/mine").exists() and not os.listdir(who.home)
+
+
+def test_many_binds_one_of_which_is_not_as_it_was(who):
+    """One of many sources is another directory by the time it is cloned: nothing runs, or what was there is shown."""
+    opts = []
+    for i in range(40):
+        d = who.mkdir(who.base / ("s/%d" % i))
+        who.write(d / "f", "mine\n")
+        opts += ["--ro", "%s:/s/%d" % (d, i)]
+    other = who.mkdir(who.base / "other")
+    who.write(other / "f", "other\n")
+    a, b = who.base / "s/39", who.base / "kept"
+    refused = 0
+    for wait in range(40):
+        p = who.popen([BRIG, "run", "--json", "--workspace", str(who.ws), *map(str, opts), "--", "/bin/cat", "/s/39/f"],
+                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(wait * 0.0001)
+        os.rename(a, b)
+        os.rename(other, a)
+        out, err = p.communicate(timeout=30)
+        os.rename(a, other)
+        os.rename(b, a)
+        j = json.loads(out)
+        if j["ran"]:
+            # before it was looked at for the first time it may have been either
+            assert j["stdout"] in ("mine\n", "other\n"), j
+        else:
+            assert j["error"]["code"] in ("SOURCE_CHANGED", "MOUNT_FAILED", "BAD_MOUNT"), j
+            refused += 1
+    assert refused < 40
+
+
 # -- hostile content ----------------------------------------------------------
 
 NAMES = [b"new\nline", b"esc\x1b[31m", b"\xff\xfe\x80", b"-rf", b" space ", b"quote'\"`$(id)", b"a" * 255,
