@@ -59,8 +59,9 @@ def link_map(build, out):
 
 
 def pattern(section, where):
-    if re.match(r"\.text\.(?!startup)", section):
-        return f"*({section})"
+    m = re.match(r"(\.text\.(?!startup)\w+)", section)
+    if m:  # whatever the compiler makes of it: .isra.0, .constprop.0, .part.0
+        return f"*({m[1]} {m[1]}.*)"
     member = re.search(r"([^/]*\.a)\((.*)\)$", where)
     if member:  # one of the C library's, in assembler
         return f"*{member[1]}:{member[2]}({section})"

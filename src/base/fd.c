@@ -121,6 +121,8 @@ int fd_open_real(int dirfd, const char *path, char *out, size_t cap)
 			memcpy(out, path, len + 1);
 			return fd;
 		}
+		if (errno == ENOENT) /* no link either, which would be ELOOP */
+			return -ENOENT;
 	}
 	cleanup_close int fd = openat(dirfd, path, O_PATH | O_CLOEXEC);
 	if (fd < 0)

@@ -222,9 +222,10 @@ int policy_layers(struct config *c, const struct brig_spec *rq,
 {
 	const char *tenant = request_text(rq, OPT_TENANT);
 	const char *tool = request_text(rq, OPT_TOOL);
-	char layer[90];
+	char layer[90] = "";
 
-	snprintf(layer, sizeof layer, "tenant %.64s", tenant ? tenant : "");
+	if (tenant)
+		snprintf(layer, sizeof layer, "tenant %.64s", tenant);
 	c->steps = 0; /* a walk of its own: `config check` makes one per tool */
 	int r = apply_global(c, out, err);
 	if (r == 0)
