@@ -118,10 +118,6 @@ void beside_make(struct launch *l)
 	if (r < 0)
 		refuse(l, failed, r);
 	word_set(&l->beside_done);
-	/* the builder joins meanwhile; the job is not released before it is done */
-	if (net && l->spec->loopback && !l->allow && (r = netns_loopback_up()) < 0)
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, (int)-r, "net",
-			   "the loopback interface");
 }
 
 static void await_maker(struct launch *l, const uint32_t *word, pid_t maker)
@@ -159,4 +155,22 @@ void beside_join(struct launch *l, pid_t maker)
 	join(l, BESIDE_IPC);
 	if (plan_own_net(l->spec))
 		join(l, BESIDE_NET);
+}
+
+/*
+ * Whoever of the two has less to do: it is a twentieth of a run.  A job that has groups to
+ * enter waits for them, and comes last; where the mounts are locked it starts anew, and who
+ * made the network has the time.
+ */
+void beside_loopback(struct launch *l, bool builder)
+{
+	const struct spec *s = l->spec;
+
+	/* an allow-list's is up already: its addresses and routes needed it */
+	if (builder != (l->who.late_groups && !l->plan->lock) || !plan_own_net(s) ||
+	    !s->loopback || l->allow)
+		return;
+	int r = netns_loopback_up();
+	if (r < 0)
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, -r, "net", "the loopback interface");
 }

@@ -362,6 +362,7 @@ static int early_main(void *arg)
 	/* if the builder dies meanwhile, so do we: it is pid 1 */
 	while (!word_is_set(&l->plan_done))
 		word_await(&l->plan_done);
+	beside_loopback(l, false);
 	if (!l->plan->lock)
 		job_main(l, true);
 	job_help_builder(l);
@@ -484,6 +485,7 @@ int child_main(void *launch)
 	beside_join(l, job);
 	if (l->allow)
 		netns_hand_over(l);
+	beside_loopback(l, true);
 	if (lock)
 		job = lock_and_start(l, job);
 	put_number(l->job_arg, job);

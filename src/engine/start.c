@@ -408,6 +408,9 @@ int run_start(struct run *r, struct brig_error *err)
 	 * exists that would outlive us: the child does not.  With a command there may be. */
 	if (e == 0)
 		e = run_custodian(r, err);
+	/* A job that waits for groups comes last, and afterwards we are on its processor. */
+	if (e == 0 && l->who.late_groups)
+		e = read_own(r, err);
 	if (e == 0 && r->late_limits)
 		e = run_limits(r, err);
 	if (e == 0 && !r->plan_sent)
@@ -417,5 +420,5 @@ int run_start(struct run *r, struct brig_error *err)
 	if (e == 0 && l->spec->as_root)
 		e = give_trees(r, err);
 	/* there is time for it now: the others are at work */
-	return e == 0 ? read_own(r, err) : e;
+	return e == 0 && !l->who.late_groups ? read_own(r, err) : e;
 }

@@ -65,6 +65,16 @@ print(urllib.request.urlopen("http://localhost:8080/").read().decode())
     assert who.run("/usr/bin/python3", "-c", code).json["stdout"] == "hello\nhello\n"
 
 
+# The interface is brought up by the builder, the job or the process that only makes
+# namespaces: when there are groups to enter, none, mounts to lock, and with memory of their own.
+@pytest.mark.parametrize("opts", [[], ["--memory", "0", "--cpus", "0"], ["--mask"],
+                                  ["--memory", "0", "--cpus", "0", "--mask"]],
+                         ids=["plain", "no-groups", "locked", "locked-no-groups"])
+def test_loopback_is_up_whoever_makes_it(who, opts):
+    (who.ws / "hidden").mkdir()
+    who.probe("loopback", opts=[*opts, str(who.ws / "hidden")] if "--mask" in opts else opts)
+
+
 def test_own_server_on_ipv6_and_udp(who):
     code = """
 import socket
