@@ -438,7 +438,7 @@ static void wait_events(struct tree *t, struct pollfd *p, int timeout)
 	if (!t->released) /* nothing of the caller's is read before it runs */
 		for (int i = P_TERM; i < P__N; i++)
 			p[i].fd = -1;
-	if (!watch_poll(p, P__N, timeout, &t->odd_polls)) {
+	if (!watch_poll(p, P__N, terminal_timeout(&t->term, timeout), &t->odd_polls)) {
 		fail(t, BRIG_E_SETUP_FAILED, EPROTO, "setup", WATCH_BLIND);
 		t->blind = true;
 	}

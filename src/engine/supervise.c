@@ -499,7 +499,7 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 			p[P_CTL].revents = POLLIN;
 		return;
 	}
-	if (!watch_poll(p, P__N, timeout, &r->odd_polls)) {
+	if (!watch_poll(p, P__N, terminal_timeout(&r->term, timeout), &r->odd_polls)) {
 		fail(r, BRIG_E_SETUP_FAILED, EPROTO, "setup", WATCH_BLIND);
 		r->blind = true;
 	}

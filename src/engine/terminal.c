@@ -91,18 +91,63 @@ static void to_pty(struct terminal *t)
 	empty(&t->to_pty, t->pty);
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
+}
+
+/*
+ * The end of the caller's input is typed as the terminal's end-of-file character.  A file
+ * stays at its end, a terminal does not: what was typed before a program with line editing
+ * has set up its terminal is lost, and the one who reads next would wait for ever.  So it is
+ * typed again, now and then.
+ */
+enum { END_GAP_FIRST = 50, END_GAP_MOST = 1000 };
+
+static void type_end(struct terminal *t)
+{
+	struct termios now = { 0 };
+	const bool known = tcgetattr(t->pty, &now) == 0;
+	int waiting = 0;
+
+	t->t_end = now_ms();
+	t->end_gap = !t->end_gap ? END_GAP_FIRST :
+		     t->end_gap < END_GAP_MOST / 2 ? 2 * t->end_gap : END_GAP_MOST;
+	/* Without lines it is a key like any other: not before the last one was read. */
+	const bool keys = known && !(now.c_lflag & ICANON);
+	if (keys && ioctl(t->pty_slave, TIOCINQ, &waiting) == 0 && waiting > 0)
+		return;
+	t->to_pty.at = t->to_pty.len = 0;
+	/* and who edits a line takes it for its end only where that is empty */
+	if (keys && t->last && t->last != '\n' && t->last != '\r') {
+		t->to_pty.data[t->to_pty.len++] = '\r';
+		t->last = 0;
+	}
+	t->to_pty.data[t->to_pty.len++] = known && now.c_cc[VEOF] ? (char)now.c_cc[VEOF] : 4;
+}
+
 static void from_user(struct terminal *t)
 {
-	if (fill(&t->to_pty, STDIN_FILENO) != 0)
+	ssize_t n = fill(&t->to_pty, STDIN_FILENO);
+
+	if (n > 0)
+		t->last = t->to_pty.data[n - 1];
+	if (n != 0)
 		return;
-	/* end of input is typed as the terminal's end-of-file character */
 	t->stdin_open = false;
-	struct termios now;
-	t->to_pty.data[0] = 4;
-	if (tcgetattr(t->pty, &now) == 0 && now.c_cc[VEOF])
-		t->to_pty.data[0] = (char)now.c_cc[VEOF];
-	t->to_pty.at = 0;
-	t->to_pty.len = 1;
+	type_end(t);
+}
+
+int terminal_timeout(const struct terminal *t, int timeout)
+{
+	if (t->pty < 0 || !t->end_gap || t->to_pty.len)
+		return timeout;
+	const uint64_t gone = now_ms() - t->t_end;
+	const int left = gone < t->end_gap ? (int)(t->end_gap - gone) : 0;
+	return timeout >= 0 && timeout < left ? timeout : left;
 }
 
 enum { T_PTY, T_USER, T_STDOUT };
@@ -130,14 +175,8 @@ void terminal_dispatch(struct terminal *t, const struct pollfd p[TERM_POLLS])
 		from_pty(t);
 	if (p[T_USER].revents && t->pty >= 0)
 		from_user(t);
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
+	if (t->pty >= 0 && t->end_gap && !t->to_pty.len && now_ms() - t->t_end >= t->end_gap)
+		type_end(t);
 }
 
 void terminal_drain(struct terminal *t)

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <termios.h>
 
 #include "engine/capture.h"
@@ -27,6 +28,9 @@ struct terminal {
 	int pty_slave;          /* held so that the terminal never hangs up */
 	struct capture *capture; /* output goes here instead of stdout, or NULL */
 	bool stdin_open;        /* the caller's input still feeds the terminal */
+	char last;              /* of what was typed */
+	unsigned end_gap;       /* it has ended, and that is typed again after so many ms; 0 not */
+	uint64_t t_end;         /* when it was typed last, in ms */
 	struct term_buf to_user, to_pty; /* read, not yet written on */
 	bool tty_saved;
 	int stdin_flags;
@@ -41,7 +45,9 @@ void terminal_start(struct terminal *t);
 void terminal_resize(struct terminal *t);
 /* What to poll for now; unused entries have the descriptor -1. */
 void terminal_poll(const struct terminal *t, struct pollfd p[TERM_POLLS]);
-/* Acts on what poll() said. */
+/* How long to poll at most, of what the caller would have (-1: for ever). */
+int terminal_timeout(const struct terminal *t, int timeout);
+/* Acts on what poll() said, and on the time. */
 void terminal_dispatch(struct terminal *t, const struct pollfd p[TERM_POLLS]);
 /* After the command's end: the rest of its output, as far as the reader takes
  * it; one that is stuck gets a moment, not for ever. */

@@ -283,3 +283,38 @@ def test_shell_status_fd(who):
     with os.fdopen(rd) as f:
         j = json.loads(f.read())
     assert r.code == 4 and j["exit"] == 4 and "hi" in r.out
+
+
+# What a program with line editing has not read when it sets up its terminal is lost, the end
+# of the input too.
+def ends(w, backend, text):
+    for argv in (["shell"], ["run", "--pty", "--", "bash", "--norc", "-i"]):
+        p = w.popen([BRIG, *argv[:1], "--backend", backend, *argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT)
+        try:
+            out, _ = p.communicate(text.encode(), timeout=10)
+        finally:
+            p.kill()
+        assert p.returncode == 0 and (b"42" in out) == bool(text), (argv, p.returncode, out)
+
+
+ENDS = pytest.mark.parametrize("text", ["", "echo $((6*7))\n", "echo $((6*7))"], ids=["nothing", "a line", "no newline"])
+
+
+@ENDS
+def test_input_that_ends(who, text):
+    ends(who, "native", text)
+
+
+@ENDS
+def test_input_that_ends_in_landlock(user, text):
+    ends(user, "landlock", text)
+
+
+def test_input_that_ends_is_not_changed(who):
+    for text in (b"", b"abc", b"abc\ndef", b"abc\n"):
+        p = who.popen([BRIG, "run", "--pty", "--", "sh", "-c", "stty -echo -opost; cat; cat"], stdin=subprocess.PIPE,
+                      stdout=subprocess.PIPE)
+        out, _ = p.communicate(text, timeout=10)
+        echo = text.replace(b"\n", b"\r\n")  # of what came before stty
+        assert p.returncode == 0 and out in (text, echo + text), (text, out)
