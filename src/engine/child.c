@@ -369,6 +369,7 @@ static int early_main(void *arg)
 	job_help_more(l);
 	if (maps_by_helper(l))
 		write_maps(l);
+	word_set(&l->maker_done);
 	return 0;
 }
 
@@ -425,6 +426,10 @@ static int enter_tree(struct launch *l, pid_t job)
 static pid_t lock_and_start(struct launch *l, pid_t maker)
 {
 	lock_mounts(l, maker);
+	/* the loopback interface may be its to bring up */
+	if (!child_await(&l->maker_done, maker))
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, ECHILD, "namespaces",
+			   "the process that makes the namespaces died");
 	/* or it would count as one of the command's processes */
 	waitpid(maker, NULL, 0);
 	announce_tree(l);

@@ -70,7 +70,7 @@ struct launch {
 	struct allow_net *allow;          /* NULL: no allow-list, no sockets */
 	struct spawn_rooms rooms;
 	/* from the builder to the job, or back: word_set() */
-	uint32_t mounts_done, beside_done, plan_done, points, built, tree_done;
+	uint32_t mounts_done, beside_done, maker_done, plan_done, points, built, tree_done;
 	uint32_t locked, mapped;          /* the second user namespace, see lock_mounts() */
 	int first_mntns;                  /* see lock_mounts() */
 	int cwdfd;                        /* where the command starts, in the new tree */

@@ -139,6 +139,24 @@ def test_every_call_fails_once(who, inject, quarantine, plain):
     assert not bad, "%d of %d:\n%s" % (len(bad), len(results), "\n".join("%r: %s" % b for b in bad))
 
 
+LOOPBACK = "grep -q 127.0.0.1 /proc/net/fib_trie || echo no-loopback >> violations\n" + SCENE
+
+
+def test_whoever_makes_the_network_is_killed(who, inject, quarantine):
+    """Where the mounts are locked that process makes the namespaces and ends.  Killed at any of its calls, it has
+    done all it had to, or nothing runs."""
+    lines, outcome = one(inject, who, "list", None, [], LOOPBACK)
+    assert outcome.ran and not outcome.violations, outcome
+    calls = [tuple(x.split()[1:4]) for x in lines if x.startswith("call netmaker ")]
+    assert ("netmaker", "socket", "1") in calls, calls
+    todo = [(*x, "KILL") for x in calls]
+    with ThreadPoolExecutor(JOBS) as pool:
+        results = [r for r, _ in pool.map(lambda x: one(inject, who, "k%d" % x[0], x[1], [], LOOPBACK), enumerate(todo))]
+    assert sum(r.hit for r in results) > len(results) * 3 // 4, results
+    bad = [r for r in results if r.left or (r.o.ran and r.o.violations)]
+    assert not bad, "%d of %d:\n%s" % (len(bad), len(results), "\n".join(map(repr, bad)))
+
+
 # What the builder and the job do about a tree, whichever of the two it is.
 SHARED = {"mkdirat", "mknodat", "move_mount", "open_tree_attr", "open_tree", "openat2", "fstat", "sched_yield", "wait4",
           "futex", "recvmsg"}
