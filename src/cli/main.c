@@ -68,8 +68,22 @@ static const struct verb *find(const char *name)
 	return NULL;
 }
 
+/* Words that nobody would look at. */
+static bool too_many(int argc, char **argv, int most)
+{
+	if (argc <= most)
+		return false;
+	char *shown = str_printable(argv[most]);
+	fprintf(stderr, "brig: %s: '%.60s' is one word too many (brig help %s)\n", argv[0],
+		shown ? shown : "?", argv[0]);
+	free(shown);
+	return true;
+}
+
 static int help_main(int argc, char **argv)
 {
+	if (too_many(argc, argv, 2))
+		return EXIT_USAGE;
 	if (argc < 2) {
 		overview(stdout);
 		return 0;
@@ -88,7 +102,8 @@ static int help_main(int argc, char **argv)
 
 static int version_main(int argc, char **argv)
 {
-	(void)argc, (void)argv;
+	if (too_many(argc, argv, 1))
+		return EXIT_USAGE;
 	printf("brig %s\n", brig_version());
 	return 0;
 }

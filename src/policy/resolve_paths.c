@@ -69,6 +69,19 @@ static bool is_at(int fd, const char *path)
 	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+/* How much of a path names the thing itself: behind a link, "/" and "/." would follow it. */
+static size_t own_name(const char *path, size_t len)
+{
+	for (;;) {
+		if (len > 1 && path[len - 1] == '/')
+			len--;
+		else if (len > 2 && path[len - 1] == '.' && path[len - 2] == '/')
+			len -= 2;
+		else
+			return len;
+	}
+}
+
 /*
  * Opens it, and its canonical path where that is to be had for little: to ask /proc for
  * the name of a descriptor costs as much as all the rest.  A plain path without links is
@@ -89,6 +102,14 @@ static int open_named(const char *path, char real[static PATH_MAX])
 				 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 	if (fd >= 0) {
 		memcpy(real, path, len + 1);
+		return fd;
+	}
+	const size_t own = own_name(path, len);
+	if (own < len && own < PATH_MAX) {
+		memcpy(real, path, own);
+		real[own] = '\0';
+		fd = openat(AT_FDCWD, real, flags);
+		real[0] = '\0';
 		return fd;
 	}
 	fd = openat(AT_FDCWD, path, flags);

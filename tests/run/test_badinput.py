@@ -141,8 +141,17 @@ def test_workspace_missing(who):
 
 def test_workspace_is_a_symlink(who):
     link = who.symlink(who.base / "link", who.ws)
-    bad(who, ["--workspace", link], 125, "BAD_WORKSPACE", "symbolic link",
-        "--workspace %s" % who.ws, own_workspace=True)
+    for end in ("", "/", "/.", "//./"):  # none of which makes it the directory itself
+        bad(who, ["--workspace", "%s%s" % (link, end)], 125, "BAD_WORKSPACE", "symbolic link",
+            "--workspace %s" % who.ws, own_workspace=True)
+    for end in ("/", "/.", "/./"):
+        assert who.brig("run", "--workspace", "%s%s" % (who.ws, end), "--", "pwd").out == "%s\n" % who.ws
+
+
+@pytest.mark.parametrize("words", [["version", "x"], ["version", "--x"], ["help", "run", "x"]], ids=" ".join)
+def test_a_word_too_many(user, words):
+    r = user.brig(*words)
+    assert r.code == 2 and not r.out and "'%s' is one word too many" % words[-1] in r.err and r.err.count("\n") == 1
 
 
 def test_workspace_is_a_file_or_fifo(who):
