@@ -146,7 +146,7 @@ def test_pty(caller, backend):
     o = OPTS[backend]
     master, slave = pty.openpty()
     p = caller.popen([BRIG, "run", "--pty", "--workspace", caller.ws, *o, "--", "sh", "-c",
-                      "test -t 0 && echo a-tty; trap 'echo int; exit 3' INT; "
+                      "trap 'echo int; exit 3' INT; test -t 0 && echo a-tty; "
                       "while :; do sleep 0.05; done"],
                      stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
     os.close(slave)
@@ -159,7 +159,6 @@ def test_pty(caller, backend):
         except OSError:
             break
         if b"a-tty" in seen and not sent:
-            time.sleep(0.1)
             os.write(master, b"\x03")
             sent = True
         if b"int\r\n" in seen:

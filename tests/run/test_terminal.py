@@ -162,7 +162,9 @@ def test_pty_size_and_resize(who, terminal):
 
 
 def test_pty_control_characters_are_the_commands(who, terminal):
-    t = terminal(BRIG, "run", "--pty", "--", "sh", "-c", "trap 'echo got-int; exit 9' INT; echo ready; sleep 20")
+    # not one long sleep: between its fork and its execve that loses the signal, and the shell then waits for it
+    t = terminal(BRIG, "run", "--pty", "--", "sh", "-c",
+                 "trap 'echo got-int; exit 9' INT; echo ready; while :; do sleep 0.05; done")
     t.expect("ready\r\n")
     t.type("\x03")
     t.expect("got-int\r\n")
