@@ -83,12 +83,12 @@ void limits_probe(struct probe_result *out)
 	unsigned bits = cgroup_probe(&cg);
 
 	*out = (struct probe_result){ .name = "limits", .layers = LAYERS_LIMITS };
-	out->state = bits == (CG_MEMORY | CG_PIDS | CG_CPU) ? PROBE_OK : PROBE_DEGRADED;
+	out->state = bits == CG_ALL ? PROBE_OK : PROBE_DEGRADED;
 	snprintf(out->detail, sizeof out->detail, "by control group:%s%s%s%s",
 		 bits & CG_MEMORY ? " memory" : "", bits & CG_PIDS ? " pids" : "",
 		 bits & CG_CPU ? " cpu" : "", bits ? "" : " none");
 	if (out->state != PROBE_OK)
-		snprintf(out->fix, sizeof out->fix, "%.400s", cg.fix[0] ? cg.fix : cg.why);
+		snprintf(out->fix, sizeof out->fix, "%s", cgroup_fix(&cg, CG_ALL & ~bits));
 }
 
 int landlock_probe(struct probe_result out[PROBE_MAX])

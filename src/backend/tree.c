@@ -50,11 +50,8 @@ static int make_limits(struct tree *t, bool v1, struct brig_error *err)
 		t->nproc = s->limits.pids;
 		want.pids = 0;
 	}
-	if (!wants_groups(s, v1)) {
-		snprintf(t->cg.why, sizeof t->cg.why,
-			 "version 1 control groups are not delegated to ordinary users");
+	if (!wants_groups(s, v1))
 		return 0;
-	}
 	want.asked = (s->required & LAYER_BIT(LAYER_MEMORY) ? CG_MEMORY : 0u) |
 		     (s->required & LAYER_BIT(LAYER_CPU) ? CG_CPU : 0u) |
 		     (s->required & LAYER_BIT(LAYER_PIDS) ? CG_PIDS : 0u);

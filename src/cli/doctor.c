@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "api/json.h"
@@ -213,17 +214,50 @@ static void print_json(const struct report *all, size_t n, bool ok,
 		cli_print(text, len);
 }
 
+enum { STATE_COLUMNS = 11, DETAIL_AT = 32, DETAIL_LEAST = 30 };
+
+/* Columns for a text that begins at DETAIL_AT; 0: as many as it takes. */
+static size_t detail_columns(void)
+{
+	struct winsize w;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) < 0 || w.ws_col < DETAIL_AT + DETAIL_LEAST)
+		return 0;
+	return w.ws_col - DETAIL_AT;
+}
+
+/* For a person at a terminal: broken between words, under where it began. */
+static void print_detail(const char *text)
+{
+	const size_t columns = detail_columns();
+	size_t len;
+
+	for (; columns && (len = strlen(text)) > columns; text += len + 1) {
+		const char *space = memrchr(text, ' ', columns + 1);
+		if (!space)
+			space = strchr(text, ' ');
+		if (!space)
+			break;
+		len = (size_t)(space - text);
+		printf("%.*s\n%*s", (int)len, text, DETAIL_AT, "");
+	}
+	printf("%s\n", text);
+}
+
+/* A fix is one line, however long: it is there to be copied.  Once, when several have it. */
 static void line(bool colour, enum probe_state st, const char *name,
-		 const char *detail, const char *fix)
+		 const char *detail, const char *fix, const char *above)
 {
 	/* details name paths, and paths may hold anything */
 	cleanup_free char *what = str_printable(detail);
-	cleanup_free char *how = str_printable(fix ? fix : "");
+	cleanup_free char *how = str_printable(fix && above && streq(fix, above) && *fix ?
+					       "as above" : fix ? fix : "");
 
-	printf("  %s%-8s%s %-20s %s\n", colour ? state_colour[st] : "",
-	       state_word[st], colour ? "\033[0m" : "", name, what ? what : "?");
+	printf("  %s%-8s%s %-20s ", colour ? state_colour[st] : "", state_word[st],
+	       colour ? "\033[0m" : "", name);
+	print_detail(what ? what : "?");
 	if (how && *how)
-		printf("           %s%s%s\n", colour ? "\033[1m" : "", how,
+		printf("%*s%s%s%s\n", STATE_COLUMNS, "", colour ? "\033[1m" : "", how,
 		       colour ? "\033[0m" : "");
 }
 
@@ -247,14 +281,15 @@ static void print_text(const struct report *r)
 	       brig_version(), r->b->name, (unsigned)geteuid(), c ? "\033[0m" : "");
 	for (int i = 0; i < r->n; i++)
 		line(c, r->probes[i].state, r->probes[i].name, r->probes[i].detail,
-		     r->probes[i].fix);
+		     r->probes[i].fix, i ? r->probes[i - 1].fix : NULL);
 	if (r->trial && r->trial->ran) {
 		char detail[96];
 		snprintf(detail, sizeof detail, "built, proven and run in %.1f ms",
 			 (double)r->trial->setup_us / 1000 + r->trial->wall_ms);
-		line(c, PROBE_OK, "a real sandbox", detail, NULL);
+		line(c, PROBE_OK, "a real sandbox", detail, NULL, NULL);
 	} else if (r->tried) {
-		line(c, PROBE_FAILED, "a real sandbox", reason(r)->message, reason(r)->fix);
+		line(c, PROBE_FAILED, "a real sandbox", reason(r)->message, reason(r)->fix,
+		     NULL);
 	}
 }
 

@@ -33,29 +33,51 @@ enum {
 
 /* --- shared steps --- */
 
-void cg_why_add(struct cgroup *cg, const char *fmt, ...)
+static void say(struct cg_words *w, unsigned bits, const char *fmt, va_list ap)
 {
-	size_t n = strlen(cg->why);
+	w->bits = bits;
+	vsnprintf(w->text, sizeof w->text, fmt, ap);
+}
+
+void cg_why_add(struct cgroup *cg, unsigned bits, const char *fmt, ...)
+{
 	va_list ap;
 
-	if (n && n + 2 < sizeof cg->why) {
-		memcpy(cg->why + n, "; ", 3);
-		n += 2;
-	}
 	va_start(ap, fmt);
-	vsnprintf(cg->why + n, sizeof cg->why - n, fmt, ap);
+	if (cg->n_why < CG_WHY_MAX)
+		say(&cg->why[cg->n_why++], bits, fmt, ap);
 	va_end(ap);
 }
 
-void cg_fix_set(struct cgroup *cg, const char *fmt, ...)
+void cg_fix_set(struct cgroup *cg, unsigned bits, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (cg->fix[0])
-		return;
+	for (int i = 0; i < cg->n_fix; i++)
+		bits &= ~cg->fix[i].bits;
 	va_start(ap, fmt);
-	vsnprintf(cg->fix, sizeof cg->fix, fmt, ap);
+	if (bits && cg->n_fix < CG_WHY_MAX)
+		say(&cg->fix[cg->n_fix++], bits, fmt, ap);
 	va_end(ap);
+}
+
+const char *cgroup_why(const struct cgroup *cg, unsigned bits, char *out, size_t cap)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < cg->n_why; i++)
+		if ((cg->why[i].bits & bits) && n < cap)
+			n += (size_t)snprintf(out + n, cap - n, "%s%s", n ? "; " : "",
+					      cg->why[i].text);
+	return n ? out : "no control group is usable";
+}
+
+const char *cgroup_fix(const struct cgroup *cg, unsigned bits)
+{
+	for (int i = 0; i < cg->n_fix; i++)
+		if (cg->fix[i].bits & bits)
+			return cg->fix[i].text;
+	return "brig doctor shows what is missing";
 }
 
 void cg_sleep_ms(unsigned ms)
@@ -257,8 +279,7 @@ void cgroup_init(struct cgroup *cg)
 	cg->scope = false;
 	cg->leaf[0] = '\0';
 	cg->leaf_bits = 0;
-	cg->why[0] = '\0';
-	cg->fix[0] = '\0';
+	cg->n_why = cg->n_fix = 0;
 }
 
 bool cgroup_is_v1(void)
@@ -290,8 +311,8 @@ int cgroup_prepare(struct cgroup *cg, const struct cgroup_want *want,
 	int r = cg_text_read(&t);
 	if (r < 0) {
 		/* without /proc we know nothing, which is a reason, not a fault */
-		cg_why_add(cg, "/proc/self/cgroup cannot be read: %s", strerror(-r));
-		cg_fix_set(cg, "mount proc on /proc");
+		cg_why_add(cg, CG_ALL, "/proc/self/cgroup cannot be read: %s", strerror(-r));
+		cg_fix_set(cg, CG_ALL, "mount proc on /proc");
 		return r == -ENOMEM ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "cgroup",
 					      "no memory") : 0;
 	}
@@ -501,7 +522,7 @@ unsigned cgroup_probe(struct cgroup *cg)
 		 (unsigned long)now.tv_nsec);
 	struct brig_error err;
 	if (cgroup_prepare(cg, &want, id, &err) < 0) {
-		cg_why_add(cg, "%.200s", err.message);
+		cg_why_add(cg, CG_ALL, "%.200s", err.message);
 		return 0;
 	}
 	unsigned bits = cg->enforced;

@@ -30,8 +30,17 @@ struct cgroup_want {
 	void *arg;
 };
 
+enum { CG_ALL = CG_MEMORY | CG_PIDS | CG_CPU };
+
 enum { CG_MAX_DIRS = 4 };
 enum { CG_USE_PEAK, CG_USE_OOM, CG_USE_PIDS, CG_USE__N };
+
+/* Something for people to read, and which limits it is about. */
+struct cg_words {
+	unsigned bits;
+	char text[384];
+};
+enum { CG_WHY_MAX = 8 };
 
 /*
  * One sandbox's groups.  Plain data with fixed-size fields on purpose: the
@@ -53,8 +62,8 @@ struct cgroup {
 	int lock;                  /* v2: of the group that is being worked on, else -1; who
 				      cleans up shares our descriptors, and so has it */
 	unsigned leaf_bits;        /* what was switched on above the leaf */
-	char why[512];             /* why a controller is not usable, for people */
-	char fix[512];
+	struct cg_words why[CG_WHY_MAX], fix[CG_WHY_MAX]; /* cgroup_why(), cgroup_fix() */
+	int n_why, n_fix;
 	/* Last what is large and often not touched: each page costs. */
 	char leaf[PATH_MAX];       /* v2: where the supervisor had to step aside to;
 				      undone last */
@@ -84,7 +93,7 @@ bool cgroup_is_v1(void);
  * rooted in the group), or, version 1, by writing "0" to every task_fds while
  * it has one thread; there it takes its cgroup namespace only afterwards, with
  * unshare, or it would be rooted in the supervisor's group.  What cannot be
- * enforced is simply absent from cg->enforced, with the reason in cg->why:
+ * enforced is simply absent from cg->enforced, with a reason (cgroup_why()):
  * the caller decides whether that is fatal.  Returns 0, or -errno when a
  * group was half made and had to be undone (err is filled).  May move the
  * calling process to another group: into a leaf with its children and other
@@ -115,6 +124,11 @@ bool cgroup_try_remove(struct cgroup *cg);
 
 /* Closes the descriptors only. */
 void cgroup_close(struct cgroup *cg);
+
+/* Why one of the limits, or any of several, cannot be enforced, in one line, and what to do
+ * about it; always something.  The buffer is for the former. */
+const char *cgroup_why(const struct cgroup *cg, unsigned bits, char *out, size_t cap);
+const char *cgroup_fix(const struct cgroup *cg, unsigned bits);
 
 /* What this machine offers, found by really making (and removing) a group:
  * CG_ bits that could be enforced; version and reason in *cg.  Goes as far as

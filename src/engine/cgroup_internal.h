@@ -103,13 +103,14 @@ int cg_text_set(int dirfd, const char *file, const char *text, char *kept,
  * value].  0 or -errno, -ERANGE when the kernel kept something else. */
 int cg_number_set(int dirfd, const char *file, uint64_t value, uint64_t slack);
 
-/* Adds a reason to cg->why, after "; " when there is one already. */
-void cg_why_add(struct cgroup *cg, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+/* Adds a reason why the limits in bits are not to be had.  More than CG_WHY_MAX are too many
+ * to read. */
+void cg_why_add(struct cgroup *cg, unsigned bits, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
-/* Sets cg->fix if nothing was set before: the first obstacle comes first. */
-void cg_fix_set(struct cgroup *cg, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+/* Says what to do about those of them nothing was said for: the first obstacle comes first. */
+void cg_fix_set(struct cgroup *cg, unsigned bits, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Makes /proc/PID<file>; no allocation, no stdio. */
 enum { CG_PID_PATH = 40 };

@@ -93,53 +93,60 @@ static bool same_hierarchy(const char *groups, const char *a, const char *b)
 	       pa == pb; /* the very same line of text */
 }
 
-static void explain_place(struct cgroup *cg, const char *name, int r)
+static void explain_place(struct cgroup *cg, size_t which, int r)
 {
+	const unsigned bit = limits[which].bit;
+	const char *name = limits[which].name;
+
 	if (r == -ENOENT) {
-		cg_why_add(cg, "the %s controller is not mounted here", name);
-		cg_fix_set(cg, "mount it: mount -t cgroup -o %s cgroup "
+		cg_why_add(cg, bit, "the %s controller is not mounted here", name);
+		cg_fix_set(cg, bit, "mount it: mount -t cgroup -o %s cgroup "
 			       "/sys/fs/cgroup/%s", name, name);
 	} else if (r == -EXDEV) {
-		cg_why_add(cg, "brig's own %s group is outside what is mounted here",
+		cg_why_add(cg, bit, "brig's own %s group is outside what is mounted here",
 			   name);
-		cg_fix_set(cg, "start the container with the host's cgroup "
+		cg_fix_set(cg, bit, "start the container with the host's cgroup "
 			       "namespace, or without a hidden parent group");
 	} else {
-		cg_why_add(cg, "brig's own %s group: %s", name, strerror(-r));
+		cg_why_add(cg, bit, "brig's own %s group: %s", name, strerror(-r));
 	}
 }
 
-static void explain_make(struct cgroup *cg, const char *name, const char *dir, int r)
+static void explain_make(struct cgroup *cg, size_t which, const char *dir, int r)
 {
+	const unsigned bit = limits[which].bit;
+	const char *name = limits[which].name;
+
 	if (r == -EROFS) {
-		cg_why_add(cg, "%s: %s is mounted read-only", name, dir);
-		cg_fix_set(cg, "start the container with a writable %s (for example "
+		cg_why_add(cg, bit, "%s: %s is mounted read-only", name, dir);
+		cg_fix_set(cg, bit, "start the container with a writable %s (for example "
 			       "podman or docker run --privileged)", dir);
 	} else if (r == -EACCES || r == -EPERM) {
-		cg_why_add(cg, "%s: %s is not writable by uid %u (version 1 groups "
+		cg_why_add(cg, bit, "%s: %s is not writable by uid %u (version 1 groups "
 			       "are not delegated)", name, dir, (unsigned)geteuid());
-		cg_fix_set(cg, "let root make a group for you: mkdir %s/u && chown "
-			       "-R %u %s/u && echo PID > %s/u/cgroup.procs", dir,
-			   (unsigned)geteuid(), dir, dir);
+		cg_fix_set(cg, bit, "as root: g=%s/u; mkdir $g && chown -R %u $g && echo PID "
+				    ">$g/cgroup.procs (PID: the shell you start brig from)",
+			   dir, (unsigned)geteuid());
 	} else {
-		cg_why_add(cg, "%s: no group could be made in %s: %s", name, dir,
+		cg_why_add(cg, bit, "%s: no group could be made in %s: %s", name, dir,
 			   strerror(-r));
 	}
 }
 
 /* Makes the group in one hierarchy and opens its `tasks`.  A negative return
- * is a fault; the reason for a mere "cannot" goes to cg->why and *made stays
- * closed. */
-static int make_group(struct cgroup *cg, const char *name, bool cpuset,
+ * is a fault; for a mere "cannot" there is a reason, and *made stays closed. */
+static int make_group(struct cgroup *cg, size_t which, bool cpuset,
 		      const struct cg_place *own, const char *id,
 		      struct made *made, struct brig_error *err)
 {
+	const unsigned bit = limits[which].bit;
+	const char *name = limits[which].name;
 	struct statfs fs;
 
 	/* something may be mounted over the hierarchy; making directories in
 	 * a tmpfs would look like success */
 	if (statfs(own->dir, &fs) < 0 || fs.f_type != CG_MAGIC_V1) {
-		cg_why_add(cg, "%s: %s is not a control group", name, own->dir);
+		cg_why_add(cg, bit, "%s: %s is not a control group", name, own->dir);
 		return 0;
 	}
 	int dir = cg_dir_make(cg, own, id);
@@ -147,12 +154,12 @@ static int make_group(struct cgroup *cg, const char *name, bool cpuset,
 		return err_set(err, BRIG_E_CGROUP_FAILED, -dir, "cgroup",
 			       "%.300s/brig-%s", own->dir, id);
 	if (dir < 0) {
-		explain_make(cg, name, own->dir, dir);
+		explain_make(cg, which, own->dir, dir);
 		return 0;
 	}
 	int r = cpuset ? copy_cpuset(dir) : 0;
 	if (r < 0) {
-		cg_why_add(cg, "%s: cpuset of %s: %s", name, own->dir, strerror(-r));
+		cg_why_add(cg, bit, "%s: cpuset of %s: %s", name, own->dir, strerror(-r));
 		close(dir);
 		cg_dir_unmake(cg);
 		return 0;
@@ -176,21 +183,22 @@ static int make_group(struct cgroup *cg, const char *name, bool cpuset,
 static void set_limit(struct cgroup *cg, size_t which, int k, struct made *made,
 		      const struct cgroup_want *want)
 {
+	const unsigned bit = limits[which].bit;
 	int r = limits[which].set(made[k].dir, want), len = (int)made[k].parent;
 
 	if (r == 0) {
-		cg->bits[k] |= limits[which].bit;
-		cg->enforced |= limits[which].bit;
+		cg->bits[k] |= bit;
+		cg->enforced |= bit;
 		return;
 	}
-	if (r == -EINVAL && limits[which].bit == CG_CPU) {
-		cg_why_add(cg, "cpu: the kernel refused %llu/1000 CPU: below its "
+	if (r == -EINVAL && bit == CG_CPU) {
+		cg_why_add(cg, bit, "cpu: the kernel refused %llu/1000 CPU: below its "
 			       "minimum, or more than %.*s itself has",
 			   (unsigned long long)want->cpu_milli, len, cg->dirs[k]);
-		cg_fix_set(cg, "ask for at least 0.01 CPU and no more than the group "
+		cg_fix_set(cg, bit, "ask for at least 0.01 CPU and no more than the group "
 			       "brig runs in may use");
 	} else {
-		cg_why_add(cg, "%s: the limit could not be set in %.*s: %s",
+		cg_why_add(cg, bit, "%s: the limit could not be set in %.*s: %s",
 			   limits[which].name, len, cg->dirs[k], strerror(-r));
 	}
 	if (cg->bits[k] == 0 && k == cg->n_dirs - 1) {
@@ -218,7 +226,7 @@ int cg_v1_prepare(struct cgroup *cg, const struct cgroup_want *want,
 			continue;
 		int r = cg_place_own(t, limits[i].name, &own);
 		if (r < 0) {
-			explain_place(cg, limits[i].name, r);
+			explain_place(cg, i, r);
 			continue;
 		}
 		int k = 0;
@@ -227,7 +235,7 @@ int cg_v1_prepare(struct cgroup *cg, const struct cgroup_want *want,
 			k++;
 		if (k == cg->n_dirs) {
 			bool cpuset = same_hierarchy(t->groups, limits[i].name, "cpuset");
-			result = make_group(cg, limits[i].name, cpuset, &own, id,
+			result = make_group(cg, i, cpuset, &own, id,
 					    &made[k], err);
 			if (result < 0)
 				break;

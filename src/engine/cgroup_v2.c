@@ -206,12 +206,12 @@ static void look_own(struct cgroup *cg, const struct cg_place *own, int dir,
 	s.enable = s.bits & ~read_bits(dir, "cgroup.subtree_control");
 	if (!ours_to_write(dir) ||
 	    (s.enable && !may_write(dir, "cgroup.subtree_control"))) {
-		cg_why_add(cg, "the group %s is not delegated to uid %u: %s is not "
+		cg_why_add(cg, CG_ALL, "the group %s is not delegated to uid %u: %s is not "
 			       "writable", own->group, (unsigned)geteuid(), own->dir);
 		return;
 	}
 	if (!s.bits) {
-		cg_why_add(cg, "%s has none of the controllers", own->dir);
+		cg_why_add(cg, CG_ALL, "%s has none of the controllers", own->dir);
 		return;
 	}
 	if (is_true_root(dir)) {
@@ -221,7 +221,7 @@ static void look_own(struct cgroup *cg, const struct cg_place *own, int dir,
 	} else if (only_us(dir, SAME_PROGRAM, pids, &n)) {
 		s.kind = SPOT_LEAF;
 	} else {
-		cg_why_add(cg, "the group %s holds other processes than brig",
+		cg_why_add(cg, CG_ALL, "the group %s holds other processes than brig",
 			   own->group);
 		return;
 	}
@@ -239,13 +239,13 @@ static void look_parent(struct cgroup *cg, const struct cg_place *own, int dir,
 	const char *limit = own_limit(dir);
 	if (limit) {
 		/* a sibling would not be under it, and it was put there for us */
-		cg_why_add(cg, "%s/%s sets a limit that must go on holding",
+		cg_why_add(cg, CG_ALL, "%s/%s sets a limit that must go on holding",
 			   own->dir, limit);
 		return;
 	}
 	cleanup_close int up = open_place(&s.at);
 	if (up < 0 || !ours_to_write(up)) {
-		cg_why_add(cg, "neither is %s writable", s.at.dir);
+		cg_why_add(cg, CG_ALL, "neither is %s writable", s.at.dir);
 		return;
 	}
 	s.bits = read_bits(up, "cgroup.subtree_control") & need;
@@ -259,7 +259,7 @@ static void look_parent(struct cgroup *cg, const struct cg_place *own, int dir,
 	}
 	if (s.bits != need) {
 		char text[32];
-		cg_why_add(cg, "%s does not hand out: %s", s.at.dir,
+		cg_why_add(cg, need & ~s.bits, "%s does not hand out: %s", s.at.dir,
 			   cg_bits_text(need & ~s.bits, text, sizeof text));
 	}
 	if (s.bits)
@@ -272,7 +272,7 @@ static void look(struct cgroup *cg, const struct cg_place *own, unsigned need,
 	*best = (struct spot){ .kind = SPOT_NONE };
 	cleanup_close int dir = open_place(own);
 	if (dir < 0) {
-		cg_why_add(cg, "%s: %s", own->dir, strerror(-dir));
+		cg_why_add(cg, CG_ALL, "%s: %s", own->dir, strerror(-dir));
 		return;
 	}
 	look_own(cg, own, dir, need, best);
@@ -458,7 +458,7 @@ static void set_limits(struct cgroup *cg, int dir, unsigned bits,
 		if (r == 0)
 			cg->enforced |= limits[i].bit;
 		else
-			cg_why_add(cg, "%s: the limit could not be set in %s: %s",
+			cg_why_add(cg, limits[i].bit, "%s: the limit could not be set in %s: %s",
 				   limits[i].name, cg->dirs[0], strerror(-r));
 	}
 	cg->bits[0] = cg->enforced;
@@ -476,7 +476,7 @@ static int make_group_in(struct cgroup *cg, const struct spot *s, int dir, const
 		r = hand_out(dir, s->enable, '+');
 	if (r < 0) {
 		char text[32];
-		cg_why_add(cg, "%s could not be made to hand out %s: %s", s->at.dir,
+		cg_why_add(cg, CG_ALL, "%s could not be made to hand out %s: %s", s->at.dir,
 			   cg_bits_text(s->enable, text, sizeof text), strerror(-r));
 		return 0;
 	}
@@ -484,7 +484,7 @@ static int make_group_in(struct cgroup *cg, const struct spot *s, int dir, const
 	flock(dir, LOCK_UN);
 	if (group == -EACCES || group == -EPERM || group == -EROFS ||
 	    group == -EAGAIN) {
-		cg_why_add(cg, "no group could be made in %s: %s", s->at.dir,
+		cg_why_add(cg, CG_ALL, "no group could be made in %s: %s", s->at.dir,
 			   strerror(-group));
 		return 0;
 	}
@@ -523,7 +523,7 @@ static int scope_enter(struct cgroup *cg, const char *id, struct cg_text *t,
 
 	int r = cg_systemd_scope(id, SYSTEMD_WAIT_MS, why, sizeof why);
 	if (r < 0) {
-		cg_why_add(cg, "%s", why);
+		cg_why_add(cg, CG_ALL, "%s", why);
 		return r;
 	}
 	cg->scope = true;
@@ -532,7 +532,7 @@ static int scope_enter(struct cgroup *cg, const char *id, struct cg_text *t,
 	if (r == 0)
 		r = cg_place_own(t, NULL, own);
 	if (r < 0)
-		cg_why_add(cg, "brig's own scope: %s", strerror(-r));
+		cg_why_add(cg, CG_ALL, "brig's own scope: %s", strerror(-r));
 	return r;
 }
 
@@ -542,13 +542,13 @@ static void suggest(struct cgroup *cg, const struct cg_place *own)
 
 	if (readlink("/run/systemd/system", systemd, sizeof systemd) < 0 &&
 	    errno != EINVAL) {
-		cg_fix_set(cg, "as root: mkdir a group, give its directory, "
+		cg_fix_set(cg, CG_ALL, "as root: mkdir a group, give its directory, "
 			       "cgroup.procs and cgroup.subtree_control to uid %u, and "
 			       "start brig as the only program in it (now: %s)",
 			   (unsigned)geteuid(), own->group);
 		return;
 	}
-	cg_fix_set(cg, "start it with `systemd-run %s--scope -p Delegate=yes brig …`"
+	cg_fix_set(cg, CG_ALL, "start it with `systemd-run %s--scope -p Delegate=yes brig …`"
 		       "%s", geteuid() ? "--user " : "",
 		   geteuid() ? " (root may have to delegate cpu to "
 			       "user@.service: Delegate=cpu memory pids)" : "");
@@ -563,14 +563,14 @@ int cg_v2_prepare(struct cgroup *cg, const struct cgroup_want *want,
 
 	int r = cg_place_own(t, NULL, &own);
 	if (r == -ENOENT) {
-		cg_why_add(cg, "no cgroup file system is mounted");
-		cg_fix_set(cg, "mount -t cgroup2 cgroup2 /sys/fs/cgroup");
+		cg_why_add(cg, CG_ALL, "no cgroup file system is mounted");
+		cg_fix_set(cg, CG_ALL, "mount -t cgroup2 cgroup2 /sys/fs/cgroup");
 		return 0;
 	}
 	if (r < 0) {
-		cg_why_add(cg, "brig's own group is outside what is mounted at "
+		cg_why_add(cg, CG_ALL, "brig's own group is outside what is mounted at "
 			       "/sys/fs/cgroup");
-		cg_fix_set(cg, "start the container with a cgroup namespace of its "
+		cg_fix_set(cg, CG_ALL, "start the container with a cgroup namespace of its "
 			       "own (--cgroupns=private)");
 		return 0;
 	}
@@ -578,11 +578,11 @@ int cg_v2_prepare(struct cgroup *cg, const struct cgroup_want *want,
 	/* a scope costs some ten ms and moves brig: only when a person wants
 	 * the limit, not for a default */
 	if ((want->asked & need & ~best.bits) && scope_enter(cg, id, t, &own) == 0) {
-		cg->why[0] = '\0';
+		cg->n_why = 0;
 		look(cg, &own, need, &best);
 	}
 	if (best.bits == need)
-		cg->why[0] = '\0'; /* the places passed over do not matter */
+		cg->n_why = 0; /* the places passed over do not matter */
 	if (best.kind != SPOT_NONE) {
 		r = make_group(cg, &best, id, want, err);
 		if (r < 0)

@@ -295,9 +295,11 @@ static void probe_cgroups(struct probe_result *out, int *n)
 				 "RLIMIT_NPROC in the sandbox's user namespace");
 		} else {
 			r->state = PROBE_DEGRADED;
+			char why[sizeof r->detail];
 			snprintf(r->detail, sizeof r->detail, "%s",
-				 cg.why[0] ? cg.why : "no control group is usable");
-			snprintf(r->fix, sizeof r->fix, "%s", cg.fix);
+				 cgroup_why(&cg, kinds[i].bit, why, sizeof why));
+			snprintf(r->fix, sizeof r->fix, "%s",
+				 cgroup_fix(&cg, kinds[i].bit));
 		}
 	}
 	cgroup_close(&cg);

@@ -125,11 +125,8 @@ int run_limits(struct run *r, struct brig_error *err)
 
 	if (r->l.who.nproc)
 		want.pids = 0;
-	if (r->late_limits && !r->l.who.late_groups) {
-		snprintf(r->cg.why, sizeof r->cg.why,
-			 "version 1 control groups are not delegated to ordinary users");
+	if (r->late_limits && !r->l.who.late_groups)
 		return 0;
-	}
 
 	if (s->required & LAYER_BIT(LAYER_MEMORY))
 		want.asked |= CG_MEMORY;

@@ -275,6 +275,7 @@ int watch_limits(const struct spec *s, const struct cgroup *cg, uint64_t nproc,
 	} need[] = { { LAYER_MEMORY, CG_MEMORY, "memory" },
 		     { LAYER_CPU, CG_CPU, "cpus" },
 		     { LAYER_PIDS, CG_PIDS, "pids" } };
+	char why[512];
 
 	for (size_t i = 0; i < ARRAY_LEN(need); i++) {
 		if (!(s->required & LAYER_BIT(need[i].layer)) ||
@@ -282,8 +283,8 @@ int watch_limits(const struct spec *s, const struct cgroup *cg, uint64_t nproc,
 			continue;
 		err_set(err, BRIG_E_LIMIT_UNENFORCEABLE, 0, "cgroup",
 			"--%s cannot be enforced here: %s", need[i].option,
-			cg->why[0] ? cg->why : "no control group is usable");
-		err_fix(err, "%s", cg->fix[0] ? cg->fix : "brig doctor shows what is missing");
+			cgroup_why(cg, need[i].bit, why, sizeof why));
+		err_fix(err, "%s", cgroup_fix(cg, need[i].bit));
 		return -EPERM;
 	}
 	return 0;

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """brig doctor, and fail-closed behaviour where a layer is not to be had."""
+import fcntl
 import json
 import os
 import pty
 import select
+import struct
 import subprocess
+import termios
 
 import pytest
 
@@ -100,8 +103,9 @@ def test_doctor_with_run_only_options(user):
 
 # -- colour -------------------------------------------------------------------
 
-def on_pty(who, *args, env=None):
+def on_pty(who, *args, env=None, columns=0):
     master, slave = pty.openpty()
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("4H", 0, columns, 0, 0))
     p = who.popen([BRIG, *args], env=env, stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
     out = b""
@@ -118,6 +122,31 @@ def on_pty(who, *args, env=None):
     p.wait()
     os.close(master)
     return out.decode()
+
+
+def test_a_cause_for_each_limit(user):
+    """Where there is no group to be had, each limit has its own cause; a fix that several have is told once."""
+    probes = {p["name"]: p for p in json.loads(user.brig("doctor", "--json").out)["backends"]["native"]["probes"]}
+    memory, cpu = probes["memory limit"], probes["processor limit"]
+    if "ok" in (memory["state"], cpu["state"]):
+        pytest.skip("an ordinary user has control groups here")
+    assert "cpu" not in memory["detail"] and "memory" not in cpu["detail"], (memory, cpu)
+    text = user.brig("doctor").out
+    assert text.count(memory["fix"]) == 1
+    r = user.run("true", opts=["--memory", "1G"])
+    assert r.code == 125 and "cpu" not in r.json["error"]["message"], r.json
+
+
+def test_fits_the_terminal(user):
+    """Details are broken between words; what is there to be copied is not."""
+    plain = user.brig("doctor").out.splitlines()
+    fixes = [x for x in plain if x.startswith(" " * 11) and x[11:12] != " "]
+    lines = on_pty(user, "doctor", env={"NO_COLOR": "1"}, columns=80).replace("\r\n", "\n").splitlines()
+    probes = lines[1:lines.index("")]
+    long = [x for x in probes if len(x) > 80 and x not in fixes]
+    assert not [x for x in long if " " in x[32:]], long
+    assert any(x.startswith(" " * 32) for x in probes), probes
+    assert all(x in lines for x in fixes)
 
 
 @pytest.mark.parametrize("verb", ["doctor", "explain"])

@@ -296,8 +296,10 @@ int main(int argc, char **argv)
 	       cg_bits_text(cg.enforced, text, sizeof text), cg.scope ? " (scope)" : "");
 	for (int i = 0; i < cg.n_dirs; i++)
 		printf("# dir %s\n", cg.dirs[i]);
-	if (cg.why[0])
-		printf("# why: %s\n# fix: %s\n", cg.why, cg.fix);
+	char why[512];
+	if (cg.n_why)
+		printf("# why: %s\n# fix: %s\n", cgroup_why(&cg, CG_ALL, why, sizeof why),
+		       cgroup_fix(&cg, CG_ALL));
 	if ((cg.enforced & need) != need) {
 		check(0, "the limits this run needs are enforced");
 		cgroup_close(&cg);
@@ -305,7 +307,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (!cg.enforced) {
-		printf("SKIP - no limit can be enforced here: %s\n", cg.why);
+		printf("SKIP - no limit can be enforced here: %s\n",
+		       cgroup_why(&cg, CG_ALL, why, sizeof why));
 		return SKIP;
 	}
 	char dirs[CG_MAX_DIRS][PATH_MAX];

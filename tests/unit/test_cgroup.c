@@ -200,17 +200,30 @@ static void test_why(void **state)
 {
 	(void)state;
 	static struct cgroup cg;
+	char out[80];
 
 	cgroup_init(&cg);
-	cg_why_add(&cg, "one");
-	cg_why_add(&cg, "two %d", 2);
-	assert_string_equal(cg.why, "one; two 2");
+	assert_string_equal(cgroup_why(&cg, CG_ALL, out, sizeof out), "no control group is usable");
+	assert_string_equal(cgroup_fix(&cg, CG_ALL), "brig doctor shows what is missing");
+	cg_why_add(&cg, CG_ALL, "one");
+	cg_why_add(&cg, CG_CPU, "two %d", 2);
+	cg_why_add(&cg, CG_MEMORY, "three");
+	/* each limit has the reasons that are about it */
+	assert_string_equal(cgroup_why(&cg, CG_CPU, out, sizeof out), "one; two 2");
+	assert_string_equal(cgroup_why(&cg, CG_MEMORY, out, sizeof out), "one; three");
+	assert_string_equal(cgroup_why(&cg, CG_PIDS, out, sizeof out), "one");
+	assert_string_equal(cgroup_why(&cg, CG_ALL, out, sizeof out), "one; two 2; three");
 	for (int i = 0; i < 100; i++)
-		cg_why_add(&cg, "a reason that goes on");
-	assert_true(strlen(cg.why) == sizeof cg.why - 1);
-	cg_fix_set(&cg, "first");
-	cg_fix_set(&cg, "second");
-	assert_string_equal(cg.fix, "first");
+		cg_why_add(&cg, CG_ALL, "a reason that goes on and on and on");
+	assert_int_equal(strlen(cgroup_why(&cg, CG_ALL, out, sizeof out)), sizeof out - 1);
+	cg_fix_set(&cg, CG_CPU, "first");
+	cg_fix_set(&cg, CG_ALL, "second");
+	cg_fix_set(&cg, CG_MEMORY, "third");
+	assert_string_equal(cgroup_fix(&cg, CG_CPU), "first");
+	assert_string_equal(cgroup_fix(&cg, CG_MEMORY), "second");
+	for (int i = 0; i < 100; i++)
+		cg_fix_set(&cg, CG_ALL, "more");
+	assert_int_equal(cg.n_fix, 2);
 	assert_false(cgroup_holds(&cg, getpid()));
 	cgroup_remove(&cg);
 	cgroup_kill(&cg);
