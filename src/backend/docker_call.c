@@ -337,25 +337,11 @@ static int make_sure(struct docker_run *r)
 	return r->stop->stop(r->stop->arg);
 }
 
-static void denied(void *arg, const char *path, const char *moved_to)
-{
-	cleanup_free char *fix =
-		moved_to ? str_fmt("moved aside to %s; if you want it, review it and "
-				   "rename it back", moved_to) :
-			   strdup("it was put back as it was before the run");
-
-	result_deny(arg, "path", path, "a protected path was created or replaced",
-		    fix ? fix : "", 1);
-}
-
 static void settle(struct docker_run *r)
 {
 	struct brig_result *res = r->res;
 
-	if (protect_sweep(&r->job->protect, r->spec->workspace.fd, denied, res) < 0)
-		result_deny(res, "path", "protected paths",
-			    "a protected path was created and could not be moved aside",
-			    "look at the workspace before using it", 1);
+	watch_sweep(&r->job->protect, r->spec->workspace.fd, NULL, res);
 	if (r->status_known) {
 		res->cpu_ms = (double)r->status.cpu_us / 1e3;
 		res->max_rss_kb = r->p->stream ? 0 : r->status.max_rss_kb;

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/watch.h"
 #include "workspace/protect_walk.h"
 
 #define RENAME_NOREPLACE_ 1u
@@ -259,9 +260,8 @@ static int give_owner(int fd, const struct item *it)
 	return fchownat(fd, "", it->uid, it->gid, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-static int put_back_link(int dir, const struct item *it)
+static int put_back_link(int dir, const char *name, const struct item *it)
 {
-	const char *name = it->path + it->name;
 	struct stat st;
 
 	if (symlinkat(it->data, dir, name) < 0)
@@ -272,13 +272,12 @@ static int put_back_link(int dir, const struct item *it)
 	return S_ISLNK(st.st_mode) ? give_owner(fd, it) : -EAGAIN;
 }
 
-static int put_back(int dir, const struct item *it)
+static int put_back(int dir, const char *name, const struct item *it)
 {
-	const char *name = it->path + it->name;
 	int r = 0;
 
 	if (S_ISLNK(it->mode))
-		return put_back_link(dir, it);
+		return put_back_link(dir, name, it);
 	if (S_ISDIR(it->mode) && mkdirat(dir, name, 0700) < 0)
 		return -errno;
 	cleanup_close int fd =
@@ -291,7 +290,7 @@ static int put_back(int dir, const struct item *it)
 	if (S_ISREG(it->mode))
 		r = fd_write_full(fd, it->data, it->len);
 	for (size_t i = 1; i <= it->below && r == 0; i += it[i].below + 1)
-		r = put_back(fd, &it[i]);
+		r = put_back(fd, it[i].path + it[i].name, &it[i]);
 	if (r == 0)
 		r = give_owner(fd, it);
 	if (r == 0 && fchmod(fd, it->mode & 07777) < 0)
@@ -299,22 +298,30 @@ static int put_back(int dir, const struct item *it)
 	return r;
 }
 
-/* Where what the command left goes: NAME.brig-denied-ID, or with a number. */
-static int aside(int dir, const char *name, const char *suffix, char to[NAME_MAX + 1])
+/* NAME.brig-denied-ID, or with a number. */
+static void other_name(const char *name, const char *suffix, unsigned i, char to[NAME_MAX + 1])
 {
 	size_t n = strlen(name), k = strlen(suffix);
 
 	if (n + k + 3 > NAME_MAX)
 		n = NAME_MAX - k - 3;
-	for (unsigned i = 0; i < 100; i++) {
-		memcpy(to, name, n);
-		memcpy(to + n, suffix, k + 1);
-		if (i) {
-			to[n + k] = '.';
-			to[n + k + 1] = (char)('0' + i / 10);
-			to[n + k + 2] = (char)('0' + i % 10);
-			to[n + k + 3] = '\0';
-		}
+	memcpy(to, name, n);
+	memcpy(to + n, suffix, k + 1);
+	if (i) {
+		to[n + k] = '.';
+		to[n + k + 1] = (char)('0' + i / 10);
+		to[n + k + 2] = (char)('0' + i % 10);
+		to[n + k + 3] = '\0';
+	}
+}
+
+enum { NAMES_MAX = 100 };
+
+/* Where what the command left goes. */
+static int aside(int dir, const char *name, const char *suffix, char to[NAME_MAX + 1])
+{
+	for (unsigned i = 0; i < NAMES_MAX; i++) {
+		other_name(name, suffix, i, to);
 		int r = protect_rename(dir, name, to);
 		if (r == 0 || r == -ENOENT)
 			return r;
@@ -401,6 +408,24 @@ static int settle_pin(const struct guard *g, const struct protect_entry *e, int 
 	return mkdirat(dir, name, 0755) < 0 ? -errno : 1;
 }
 
+/* Another run may have made what this one found, and moved it aside at its end as nothing
+ * that was there before: it is not for us to make it again under its name. */
+static int settle_beside(const struct guard *g, const struct item *it, int dir,
+			 protect_report *report, void *arg)
+{
+	char to[NAME_MAX + 1];
+	int r = -EEXIST;
+
+	for (unsigned i = 0; i < NAMES_MAX && r == -EEXIST; i++) {
+		other_name(it->path + it->name, g->suffix, i, to);
+		r = put_back(dir, to, it);
+	}
+	if (r < 0)
+		return r;
+	report(arg, it->path, PROTECT_BESIDE, to);
+	return 1;
+}
+
 static int settle_one(const struct guard *g, const struct item *it, int wsfd,
 		      protect_report *report, void *arg)
 {
@@ -416,11 +441,13 @@ static int settle_one(const struct guard *g, const struct item *it, int wsfd,
 	bool moved = r == 0;
 	if (r == -ENOENT)
 		r = 0; /* it was removed */
+	if (r == 0 && g->p->others)
+		return settle_beside(g, it, dir, report, arg);
 	if (r == 0)
-		r = put_back(dir, it);
+		r = put_back(dir, name, it);
 	if (r < 0)
 		return r;
-	report(arg, it->path, moved ? to : NULL);
+	report(arg, it->path, PROTECT_BACK, moved ? to : NULL);
 	return 1;
 }
 
@@ -432,7 +459,7 @@ int guard_settle(const struct guard *g, int wsfd, protect_report *report, void *
 		const struct protect_entry *e = &g->p->v[i];
 		int r = e->kind == PROTECT_PIN ? settle_pin(g, e, wsfd) : 0;
 		if (r > 0)
-			report(arg, e->path, NULL);
+			report(arg, e->path, PROTECT_BACK, NULL);
 		else if (r < 0)
 			bad = r;
 	}
@@ -448,23 +475,9 @@ int guard_settle(const struct guard *g, int wsfd, protect_report *report, void *
 	return bad < 0 ? bad : n;
 }
 
-static void tell(void *arg, const char *path, const char *moved_to)
-{
-	struct brig_result *res = arg;
-
-	if (!res)
-		return;
-	cleanup_free char *fix =
-		moved_to ? str_fmt("it was put back as it was before the run; what the "
-				   "command left is beside it as %s", moved_to) :
-			   strdup("it was put back as it was before the run");
-	result_deny(res, "path", path, "a protected path was changed or removed",
-		    fix ? fix : "", 1);
-}
-
 void guard_report(const struct guard *g, int wsfd, struct brig_result *res)
 {
-	if (guard_settle(g, wsfd, tell, res) < 0 && res)
+	if (guard_settle(g, wsfd, watch_denied, res) < 0 && res)
 		result_deny(res, "path", "protected paths",
 			    "a protected path was changed and could not be put back",
 			    "look at the workspace before using it", 1);

@@ -22,8 +22,7 @@ int guard_take(struct guard **out, const struct protect *p, int wsfd,
 	       struct brig_error *err);
 
 /* Compares and puts back, after protect_sweep() and when no process is left.
- * Reports each protected path that differed; moved_to is where what the command
- * left is now, NULL when nothing was there.  No allocation.  Returns how many,
+ * Reports each protected path that differed.  No allocation.  Returns how many,
  * or -errno when one could not be put back (the others still are). */
 int guard_settle(const struct guard *g, int wsfd, protect_report *report, void *arg);
 

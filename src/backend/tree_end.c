@@ -22,7 +22,8 @@ static void sweep_paths(struct tree *t, struct brig_result *res)
 	const struct tree_job *job = t->job;
 
 	if (job->protect && !t->swept)
-		watch_sweep(job->protect, job->spec->workspace.fd, res);
+		watch_sweep(job->protect, job->spec->workspace.fd,
+			    job->gate ? &t->held : NULL, res);
 	t->swept = true;
 }
 
@@ -109,10 +110,10 @@ bool tree_finish(struct tree *t)
 	t->t_end = now_ns();
 	if (t->job->egress)
 		egress_end(t->job->egress, res);
-	/* No process refers to them any more. */
-	collect_now(&t->held);
 	if (!t->settled)
 		tree_settle(t, res);
+	/* No process refers to them any more. */
+	collect_now(&t->held);
 	if (t->released) {
 		tree_account(t);
 		notify_report(t->refused, res);

@@ -12,6 +12,7 @@ static void close_held(struct collect *c)
 {
 	for (size_t i = 0; i < COLLECT_MAX; i++)
 		fd_close(&c->held[i]);
+	c->mounts = -1;
 }
 
 void collect_hold(struct collect *c, int fd)

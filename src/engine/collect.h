@@ -23,13 +23,14 @@ struct collect {
 	int circle[2];
 	int pair[2];           /* what becomes the circle */
 	int held[COLLECT_MAX]; /* -1 where there is none */
+	int mounts;            /* the one of them that is a mount namespace, or -1 */
 	bool room;             /* there is, for descriptors that nobody needs any more */
 	unsigned n_idle;
 	int idle[COLLECT_IDLE];
 };
 #define COLLECT_NONE                                                             \
 	((struct collect){ .circle = { -1, -1 }, .pair = { -1, -1 },             \
-			   .held = { -1, -1, -1, -1 } })
+			   .held = { -1, -1, -1, -1 }, .mounts = -1 })
 
 /* Takes a descriptor over; -1 is none.  Closes it where there is no place left. */
 void collect_hold(struct collect *c, int fd);

@@ -12,14 +12,10 @@
 
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/watch.h"
 
 /* How the kernel tells it; the supervisor has it blocked, and so has it. */
 #define NOTICE SIGTERM
-
-static void ignore_report(void *arg, const char *path, const char *moved_to)
-{
-	(void)arg, (void)path, (void)moved_to;
-}
 
 /* The supervisor is dead: its memory and its descriptors are ours alone. */
 static void clean_up(const struct custodian *c)
@@ -39,7 +35,7 @@ static void clean_up(const struct custodian *c)
 		}
 	}
 	if (c->protect)
-		protect_sweep(c->protect, c->wsfd, ignore_report, NULL);
+		watch_sweep(c->protect, c->wsfd, c->held, NULL);
 	cgroup_kill(c->cg);
 	cgroup_remove(c->cg);
 }

@@ -26,6 +26,7 @@ struct custodian {
 	struct cgroup *cg;
 	const struct protect *protect;
 	int wsfd;
+	struct collect *held;   /* of the mounts' namespace, see watch_sweep() */
 	const int *death_write; /* closing these is what ends the sandbox: init watches */
 	const int *ctl, *trees; /* the one, builder and job wait on the others */
 	const int *init_pidfd;  /* -1 as long as there is no sandbox */

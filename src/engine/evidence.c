@@ -143,6 +143,8 @@ static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd,
 		int ns = hold ? open_namespace(pid, pidfd, i) :
 				sys_pidfd_open_namespace(pidfd, ns_request[i]);
 		out[i] = inode_of(ns);
+		if (hold && i == LAYER_MOUNT)
+			held->mounts = ns;
 		if (hold)
 			collect_hold(held, ns);
 		else

@@ -158,7 +158,8 @@ void run_settle(struct run *r)
 	/* Every process inside but init is reaped, or there is nothing to judge. */
 	if (r->released) {
 		if (!r->untouched)
-			watch_sweep(&r->plan.protect, r->l.spec->workspace.fd, res);
+			watch_sweep(&r->plan.protect, r->l.spec->workspace.fd, &r->held,
+				    res);
 		watch_account(&r->cg, res);
 		notify_report(r->refused, res);
 	}
@@ -178,9 +179,9 @@ static bool finish(struct run *r)
 	if (r->egress)
 		egress_end(r->egress, res);
 	free(r->egress);
+	run_settle(r);
 	/* No process refers to them any more. */
 	collect_now(&r->held);
-	run_settle(r);
 	if (r->released)
 		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
 	cgroup_remove(&r->cg);

@@ -177,6 +177,7 @@ int run_custodian(struct run *r, struct brig_error *err)
 	r->cust.cg = &r->cg;
 	r->cust.protect = r->planned ? &r->plan.protect : NULL;
 	r->cust.wsfd = r->l.spec->workspace.fd;
+	r->cust.held = &r->held;
 	r->cust.death_write = &r->l.death_write;
 	r->cust.ctl = &r->l.ctl_supervisor;
 	r->cust.trees = &r->l.trees_supervisor;

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/seal.h"
 
 uint64_t now_ns(void)
 {
@@ -202,23 +203,49 @@ void watch_exec_failed(const char *command, int errnum, struct brig_error *err)
 				       "it must be executable and of this machine's kind");
 }
 
-static void protect_denied(void *arg, const char *path, const char *moved_to)
+void watch_denied(void *arg, const char *path, enum protect_fate fate, const char *moved_to)
 {
+	static const struct {
+		const char *rule, *fix, *then; /* moved_to is said between these two */
+	} said[] = {
+		[PROTECT_MOVED] = { "a protected path was created or replaced",
+				    "moved aside to ", "; if you want it, review it and rename "
+				    "it back" },
+		[PROTECT_BACK] = { "a protected path was changed or removed",
+				   "it was put back as it was before the run", NULL },
+		[PROTECT_BESIDE] = { "a protected path was changed or removed",
+				     "as it was when the run began it is now ",
+				     ", as another run was at work here, which may have made "
+				     "it: review it and rename it back" },
+		[PROTECT_GONE] = { "a protected path was removed",
+				   "it was not put back: whoever did it (another run, or "
+				   "somebody outside) has it, or nobody", NULL },
+		[PROTECT_DELETED] = { "a protected path was created or replaced",
+				      "it was deleted: there was no room to move it aside",
+				      NULL },
+		[PROTECT_STUCK] = { "a protected path was created and could not be moved aside",
+				    "look at it before using the workspace", NULL },
+	};
 	struct brig_result *res = arg;
 
 	if (!res)
 		return;
 	cleanup_free char *fix =
-		moved_to ? str_fmt("moved aside to %s; if you want it, review it and "
-				   "rename it back", moved_to) :
-			   strdup("it was put back as it was before the run");
-	result_deny(res, "path", path, "a protected path was created or replaced",
-		    fix ? fix : "", 1);
+		said[fate].then ? str_fmt("%s%s%s", said[fate].fix, moved_to, said[fate].then) :
+		moved_to ? str_fmt("%s; what the command left is beside it as %s",
+				   said[fate].fix, moved_to) : strdup(said[fate].fix);
+	result_deny(res, "path", path, said[fate].rule, fix ? fix : "", 1);
 }
 
-void watch_sweep(const struct protect *p, int wsfd, struct brig_result *res)
+void watch_sweep(const struct protect *p, int wsfd, struct collect *held,
+		 struct brig_result *res)
 {
-	if (protect_sweep(p, wsfd, protect_denied, res) < 0 && res)
+	const struct protect_hooks hooks = {
+		.report = watch_denied, .report_arg = res,
+		.seal = held ? seal_mounts : NULL, .seal_arg = held,
+	};
+
+	if (protect_sweep(p, wsfd, &hooks) < 0 && res)
 		result_deny(res, "path", "protected paths",
 			    "a protected path was created and could not be moved aside",
 			    "look at the workspace before using it", 1);

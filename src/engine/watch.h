@@ -80,9 +80,13 @@ void watch_fail_record(struct wire *w, enum brig_code *code, int *errnum, char *
 /* Why the command could not be executed. */
 void watch_exec_failed(const char *command, int errnum, struct brig_error *err);
 
-/* Moves aside what became of protected paths.  res is NULL where there is nobody
- * to tell. */
-void watch_sweep(const struct protect *p, int wsfd, struct brig_result *res);
+/* Moves aside what became of protected paths.  held has the namespace of the mounts by which
+ * the command reached them, NULL: it had the machine's own.  res is NULL where there is
+ * nobody to tell. */
+void watch_sweep(const struct protect *p, int wsfd, struct collect *held,
+		 struct brig_result *res);
+/* A protect_report; the argument is the result, or NULL. */
+void watch_denied(void *arg, const char *path, enum protect_fate fate, const char *moved_to);
 /* Nobody enters the groups any more, and nobody waits for us until the command has ended:
  * what would take its time then. */
 void watch_foresee(struct cgroup *cg);

@@ -35,6 +35,7 @@ enum protect_kind {
 	PROTECT_SYMLINK, /* cannot be mounted on: checked and restored after the run */
 };
 
+
 struct protect_entry {
 	enum protect_kind kind;
 	enum protect_check check;
@@ -51,6 +52,7 @@ struct protect_entry {
 	ino_t ino;
 	struct timespec ctime; /* of a file: by a second name or another way in it
 				  can be written around a read-only mount */
+	nlink_t nlink;
 };
 
 struct protect {
@@ -61,6 +63,11 @@ struct protect {
 	 * indexes took more than is allowed (see gitindex.h). */
 	const char *closed;
 	char *root;      /* the workspace's absolute path, "" when not known */
+	bool marked;     /* lock tells other runs in this workspace that this one is at work */
+	int lock;
+	/* Another was when this one began, or that is not known: what was found then may be
+	 * that one's, to be moved aside at its end. */
+	bool others;
 	char suffix[64]; /* ".brig-denied-<id>": what a moved file's name ends with */
 	/* Follows the suffix where a sweep has to know its own renames: the
 	 * command may know its id, but not this. */
@@ -93,20 +100,41 @@ int protect_scan(struct protect *p, int wsfd, const char *root,
  */
 bool protect_untouched(const struct protect *p, int wsfd);
 
+/* What became of a path that was created, changed or removed. */
+enum protect_fate {
+	PROTECT_MOVED,   /* it is now called moved_to */
+	PROTECT_BACK,    /* what was there before is back; the command's, if any, is moved_to */
+	PROTECT_BESIDE,  /* what was there before is now called moved_to, see others */
+	PROTECT_GONE,    /* what was there before is not there any more */
+	PROTECT_DELETED, /* there was no room to move it */
+	PROTECT_STUCK,   /* it is still there */
+};
+
 /*
  * After every process of the sandbox is gone: whatever appeared at a path
  * that was absent, or replaced one that was there, is renamed aside; a
- * changed symlink is put back.  Calls back once per path; moved_to is NULL
- * when what was there is gone and nothing took its place.  After
+ * changed symlink is put back.  Calls back for each path.  After
  * PROTECT_REPORTS of them one more call sums up the rest.  No allocation and
  * no stdio: the custodian calls this when the supervisor was killed.
  * Returns the number of paths reported, or -errno when one could not be
  * dealt with (the others still are).
  */
 enum { PROTECT_REPORTS = 100 };
-typedef void protect_report(void *arg, const char *path, const char *moved_to);
-int protect_sweep(const struct protect *p, int wsfd, protect_report *report,
-		  void *arg);
+typedef void protect_report(void *arg, const char *path, enum protect_fate fate,
+			    const char *moved_to);
+/*
+ * Whether what the command's descriptors lead to can still be changed: they may have gone
+ * to another sandbox, through a socket in the workspace.  0 when it cannot any more, or
+ * -errno: then nothing new may stay.  Asked once, if at all.  No allocation, no stdio.
+ */
+typedef int protect_seal(void *arg);
+struct protect_hooks {
+	protect_report *report; /* may be NULL */
+	void *report_arg;
+	protect_seal *seal;     /* NULL: there is no way to find out */
+	void *seal_arg;
+};
+int protect_sweep(const struct protect *p, int wsfd, const struct protect_hooks *hooks);
 
 void protect_free(struct protect *p);
 

@@ -80,10 +80,10 @@ char *sweep_scratch(struct sweep *s, int i)
 	return gitindex_buffer(&s->work) + (size_t)i * PATH_MAX;
 }
 
-static void tell(struct sweep *s, const char *moved_to)
+static void tell(struct sweep *s, enum protect_fate fate, const char *moved_to)
 {
-	if (s->moved++ < PROTECT_REPORTS && s->report)
-		s->report(s->arg, s->path, moved_to);
+	if (s->moved++ < PROTECT_REPORTS && s->hooks->report)
+		s->hooks->report(s->hooks->report_arg, s->path, fate, moved_to);
 }
 
 /* One report for all that were too many. */
@@ -94,7 +94,7 @@ static void tell_rest(struct sweep *s)
 	unsigned n = (unsigned)(s->moved - PROTECT_REPORTS), div = 1;
 	size_t at = sizeof what - 1;
 
-	if (s->moved <= PROTECT_REPORTS || !s->report)
+	if (s->moved <= PROTECT_REPORTS || !s->hooks->report)
 		return;
 	memcpy(text, what, at);
 	while (n / div >= 10)
@@ -103,11 +103,11 @@ static void tell_rest(struct sweep *s)
 		text[at++] = (char)('0' + n / div % 10);
 	text[at] = '\0';
 	memcpy(to + 1, s->p->suffix, strlen(s->p->suffix) + 1);
-	s->report(s->arg, text, to);
+	s->hooks->report(s->hooks->report_arg, text, PROTECT_MOVED, to);
 }
 
-/* Tells of a rename in the directory that is s->path up to `dir`. */
-static void tell_moved(struct sweep *s, size_t dir, const char *to)
+/* Tells of a name in the directory that is s->path up to `dir`. */
+static void tell_moved(struct sweep *s, size_t dir, enum protect_fate fate, const char *to)
 {
 	char *moved = sweep_scratch(s, 2);
 	size_t n = strlen(to);
@@ -120,20 +120,17 @@ static void tell_moved(struct sweep *s, size_t dir, const char *to)
 		memcpy(moved, s->path, dir);
 		memcpy(moved + dir, to, n + 1);
 	}
-	tell(s, moved);
+	tell(s, fate, moved);
 }
 
 /*
- * Renames `name` in dfd aside; s->path already ends with it.  The first
- * choice of a name is predictable to a run that learnt its id, so the next
- * ones are random; `secret` asks for a name this sweep can recognise.
+ * A name to move `name` to.  The first choice is predictable to a run that learnt
+ * its id, so the next ones are random; `secret` asks for one this sweep can recognise.
  */
-static int rename_aside(struct sweep *s, int dfd, const char *name, bool secret)
+static void aside_name(const struct sweep *s, const char *name, bool secret, int attempt,
+		       char to[NAME_MAX + 1])
 {
-	char to[NAME_MAX + 1];
-	size_t n = strlen(name), m = strlen(s->p->suffix);
-	size_t dir = s->len - n, k = sizeof s->p->secret;
-	int r = -EEXIST;
+	size_t n = strlen(name), m = strlen(s->p->suffix), k = sizeof s->p->secret;
 
 	/* a long name loses its end, never its rename */
 	if (n + m + k + 10 > NAME_MAX)
@@ -146,24 +143,78 @@ static int rename_aside(struct sweep *s, int dfd, const char *name, bool secret)
 		memcpy(to + n + 1, s->p->secret, k);
 		n += k;
 	}
-	for (int i = 0; i < 16 && r == -EEXIST; i++) {
-		if (i) {
-			unsigned rnd = 0;
-			if (getrandom(&rnd, sizeof rnd, 0) != sizeof rnd)
-				rnd = (unsigned)i;
-			to[n] = '-';
-			put_hex(to + n + 1, rnd);
+	if (attempt) {
+		unsigned rnd = 0;
+		if (getrandom(&rnd, sizeof rnd, 0) != sizeof rnd)
+			rnd = (unsigned)attempt;
+		to[n] = '-';
+		put_hex(to + n + 1, rnd);
+	}
+}
+
+/*
+ * Removes what the command has left, a directory with all that is in it.  Nobody makes
+ * names there any more, and no link is followed.
+ */
+static int remove_all(int dfd, const char *name, int depth)
+{
+	enum { DEEP = 16 }; /* the stack is small */
+	_Alignas(struct dirent64) char buf[1024];
+	int r = protect_unlink(dfd, name, 0);
+
+	if (r == 0 || (r != -EISDIR && r != -EPERM) || depth == DEEP)
+		return r;
+	cleanup_close int dir = protect_open_forced(dfd, name, O_PATH | O_DIRECTORY);
+	if (dir < 0)
+		return r;
+	protect_unlock(dir);
+	cleanup_close int list = protect_open(dir, ".", O_RDONLY | O_DIRECTORY);
+	for (long n; list >= 0 && (n = syscall(SYS_getdents64, list, buf, sizeof buf)) > 0;) {
+		for (long at = 0; at < n;) {
+			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
+			at += d->d_reclen;
+			if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+				remove_all(dir, d->d_name, depth + 1);
 		}
+	}
+	return protect_unlink(dfd, name, AT_REMOVEDIR);
+}
+
+/* Renames `name` in dfd aside; s->path already ends with it. */
+static int rename_aside(struct sweep *s, int dfd, const char *name, bool secret)
+{
+	char to[NAME_MAX + 1];
+	size_t dir = s->len - strlen(name);
+	int r = -EEXIST;
+
+	for (int i = 0; i < 16 && r == -EEXIST; i++) {
+		aside_name(s, name, secret, i, to);
 		r = protect_rename(dfd, name, to);
 	}
-	if (r == 0)
-		tell_moved(s, dir, to);
+	if (r == 0) {
+		tell_moved(s, dir, PROTECT_MOVED, to);
+		return 0;
+	}
+	/* A longer name takes room that a command can have used up to the last byte.  To
+	 * remove one takes none. */
+	if (r == -ENOSPC || r == -EDQUOT)
+		r = remove_all(dfd, name, 0);
+	if (r != -ENOENT)
+		tell(s, r == 0 ? PROTECT_DELETED : PROTECT_STUCK, NULL);
 	return r;
 }
 
 int sweep_aside(struct sweep *s, int dfd, const char *name)
 {
 	return rename_aside(s, dfd, name, false);
+}
+
+/* What is found to do no harm must stay that way. */
+static bool is_sealed(struct sweep *s)
+{
+	if (!s->sealed)
+		s->sealed = !s->hooks->seal || s->hooks->seal(s->hooks->seal_arg) == 0 ? 1 : -1;
+	return s->sealed > 0;
 }
 
 /* A name that rename_aside made with the secret. */
@@ -186,17 +237,17 @@ static bool acceptable(struct sweep *s, enum protect_check check, int dfd,
 	case PROTECT_CHECK_GIT_CONFIG:
 		/* a second name would let the next run write it around its
 		 * read-only mount */
-		if (!S_ISREG(st->st_mode) || st->st_nlink != 1)
+		if (!S_ISREG(st->st_mode) || st->st_nlink != 1 || !is_sealed(s))
 			return false;
 		fd = protect_open_forced(dfd, name, O_RDONLY | O_NONBLOCK);
 		return fd >= 0 && gitsafe_config(fd, gitindex_buffer(&s->work), sizeof s->work.buf);
 	case PROTECT_CHECK_GIT_COMMONDIR:
-		if (!S_ISREG(st->st_mode) || st->st_nlink != 1)
+		if (!S_ISREG(st->st_mode) || st->st_nlink != 1 || !is_sealed(s))
 			return false;
 		fd = protect_open_forced(dfd, name, O_RDONLY | O_NONBLOCK);
 		return fd >= 0 && gitsafe_commondir(fd);
 	case PROTECT_CHECK_GIT_HOOKS:
-		if (!S_ISDIR(st->st_mode))
+		if (!S_ISDIR(st->st_mode) || !is_sealed(s))
 			return false;
 		fd = protect_open_forced(dfd, name, O_RDONLY | O_DIRECTORY);
 		return fd >= 0 && gitsafe_hooks(fd);
@@ -232,20 +283,21 @@ bool sweep_known(const struct protect *p, const char *path)
  * One directory entry a "*" may stand for.  Names that were there before are
  * walked too: a known worktree may have gained a config.
  */
-static void absent_match(struct sweep *s, int dfd, const char *name,
-			 const char *rest, enum protect_check check)
+static int absent_match(struct sweep *s, int dfd, const char *name,
+			const char *rest, enum protect_check check)
 {
 	size_t len = s->len;
 	struct stat st;
+	int r = 0;
 
 	if (!sweep_push(s, name)) {
 		sweep_error(s, -ENAMETOOLONG);
-		return;
+		return 0;
 	}
 	cleanup_close int fd = protect_open_forced(dfd, name, O_PATH);
 	if (fd >= 0 && fstat(fd, &st) == 0) {
 		if (S_ISDIR(st.st_mode)) {
-			sweep_absent(s, fd, rest, check);
+			r = sweep_absent(s, fd, rest, check);
 		} else if (S_ISLNK(st.st_mode) && !sweep_known(s->p, s->path) &&
 			   fstatat(dfd, name, &st, 0) == 0 && S_ISDIR(st.st_mode)) {
 			/* git never makes such a link; followed, it would hide
@@ -254,10 +306,26 @@ static void absent_match(struct sweep *s, int dfd, const char *name,
 		}
 	}
 	sweep_cut(s, len);
+	return r;
 }
 
-static void absent_glob(struct sweep *s, int dfd, const char *rest,
-			enum protect_check check)
+/* What a "*" stands for may take GITINDEX_SECONDS to look through.  A command can make so
+ * many directories that it would take longer than its own run. */
+static bool out_of_time(struct sweep *s)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (!s->end.tv_sec) {
+		s->end = now;
+		s->end.tv_sec += GITINDEX_SECONDS;
+	}
+	return now.tv_sec > s->end.tv_sec ||
+	       (now.tv_sec == s->end.tv_sec && now.tv_nsec > s->end.tv_nsec);
+}
+
+static int absent_glob(struct sweep *s, int dfd, const char *rest,
+		       enum protect_check check)
 {
 	/* getdents64 and not readdir(): the latter allocates */
 	_Alignas(struct dirent64) char buf[2048];
@@ -272,14 +340,16 @@ static void absent_glob(struct sweep *s, int dfd, const char *rest,
 	}
 	if (fd < 0) {
 		sweep_error(s, -errno);
-		return;
+		return 0;
 	}
 	for (;;) {
 		long n = syscall(SYS_getdents64, fd, buf, sizeof buf);
 		if (n < 0)
 			sweep_error(s, -errno);
 		if (n <= 0)
-			return;
+			return 0;
+		if (out_of_time(s))
+			return -EDQUOT;
 		for (long at = 0; at < n;) {
 			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
 			at += d->d_reclen;
@@ -287,64 +357,92 @@ static void absent_glob(struct sweep *s, int dfd, const char *rest,
 			if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..") ||
 			    own_rename(s, d->d_name))
 				continue;
-			absent_match(s, dfd, d->d_name, rest, check);
+			if (absent_match(s, dfd, d->d_name, rest, check) < 0)
+				return -EDQUOT;
 		}
 	}
 }
 
-/* Looks for `rest`, which was absent, below dfd (the place s->path names). */
-void sweep_absent(struct sweep *s, int dfd, const char *rest,
-		  enum protect_check check)
+int sweep_absent(struct sweep *s, int dfd, const char *rest, enum protect_check check)
 {
 	char name[NAME_MAX + 1];
 	size_t len = s->len;
 	struct stat st;
 
 	if (!sweep_name(&rest, name))
-		return;
-	if (!strcmp(name, "*")) {
-		absent_glob(s, dfd, rest, check);
-		return;
-	}
+		return 0;
+	if (!strcmp(name, "*"))
+		return absent_glob(s, dfd, rest, check);
 	/* most of the list lies below .git: its absence is asked for once */
 	if (dfd == s->wsfd && !strcmp(name, s->missing))
-		return;
+		return 0;
 	if (protect_missing(dfd, name)) {
 		if (dfd == s->wsfd)
 			memcpy(s->missing, name, sizeof s->missing);
-		return;
+		return 0;
 	}
 	cleanup_close int fd = protect_open_forced(dfd, name, O_PATH);
 	if (fd == -ENOENT)
-		return;
+		return 0;
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		sweep_error(s, fd < 0 ? fd : -errno);
-		return;
+		return 0;
 	}
 	if (!sweep_push(s, name)) {
 		sweep_error(s, -ENAMETOOLONG);
-		return;
+		return 0;
 	}
-	if (*rest && S_ISDIR(st.st_mode))
-		sweep_absent(s, fd, rest, check);
+	/* too many for a "*" directly below: that directory goes as a whole */
+	if (*rest && S_ISDIR(st.st_mode) && sweep_absent(s, fd, rest, check) == 0)
+		;
 	else if (*rest || (!sweep_known(s->p, s->path) && !acceptable(s, check, dfd, name, &st)))
 		/* With a rest this is a link or a file in the place of a
 		 * directory on the way: a link hides what is behind it, and a
 		 * `.git` file sends git to a repository of the agent's choice. */
 		sweep_error(s, sweep_aside(s, dfd, name));
 	sweep_cut(s, len);
+	return 0;
 }
 
 static bool same(const struct protect_entry *e, const struct stat *st)
 {
 	if (st->st_dev != e->dev || st->st_ino != e->ino)
 		return false;
-	/* The same file, but written through a second name.  With one name only
-	 * the host can have written it, its mount being read-only and locked: a
-	 * person may edit their files while a long command runs. */
-	return e->kind != PROTECT_RO || e->is_dir || st->st_nlink == 1 ||
+	/* The same file, but written through a second name, which may be gone since.  With
+	 * one name only the host can have written it, its mount being read-only and locked:
+	 * a person may edit their files while a long command runs. */
+	return e->kind != PROTECT_RO || e->is_dir || (e->nlink == 1 && st->st_nlink == 1) ||
 	       (st->st_ctim.tv_sec == e->ctime.tv_sec &&
 		st->st_ctim.tv_nsec == e->ctime.tv_nsec);
+}
+
+static int make_link(const char *target, int dfd, const char *name)
+{
+	int r = symlinkat(target, dfd, name) < 0 ? -errno : 0;
+
+	if (r == -EACCES) {
+		int mode = protect_unlock(dfd);
+		r = symlinkat(target, dfd, name) < 0 ? -errno : 0;
+		if (mode >= 0)
+			protect_chmod(dfd, (mode_t)mode);
+	}
+	return r;
+}
+
+/* Another run may have made the link that this one found, and removed it at its end as
+ * nothing that was there before: it is not for us to make it again under its name. */
+static int make_beside(struct sweep *s, const struct protect_entry *e, int dfd, const char *name)
+{
+	char to[NAME_MAX + 1];
+	int r = -EEXIST;
+
+	for (int i = 0; i < 16 && r == -EEXIST; i++) {
+		aside_name(s, name, false, i, to);
+		r = make_link(e->target, dfd, to);
+	}
+	if (r == 0)
+		tell_moved(s, s->len - strlen(name), PROTECT_BESIDE, to);
+	return r;
 }
 
 static void judge_link(struct sweep *s, const struct protect_entry *e, int dfd,
@@ -365,16 +463,16 @@ static void judge_link(struct sweep *s, const struct protect_entry *e, int dfd,
 			return;
 		}
 	}
-	int r = symlinkat(e->target, dfd, name) < 0 ? -errno : 0;
-	if (r == -EACCES) {
-		int mode = protect_unlock(dfd);
-		r = symlinkat(e->target, dfd, name) < 0 ? -errno : 0;
-		if (mode >= 0)
-			protect_chmod(dfd, (mode_t)mode);
+	if (s->p->others) {
+		sweep_error(s, make_beside(s, e, dfd, name));
+		return;
 	}
+	int r = make_link(e->target, dfd, name);
 	sweep_error(s, r);
-	if (fd < 0 && r == 0)
-		tell(s, NULL);
+	if (r < 0)
+		tell(s, PROTECT_GONE, NULL);
+	else if (fd < 0)
+		tell(s, PROTECT_BACK, NULL);
 }
 
 static void judge(struct sweep *s, const struct protect_entry *e, int dfd,
@@ -397,7 +495,7 @@ static void judge(struct sweep *s, const struct protect_entry *e, int dfd,
 	if (e->kind == PROTECT_SYMLINK && !bare)
 		judge_link(s, e, dfd, name, fd, &st);
 	else if (fd < 0)
-		tell(s, NULL);
+		tell(s, PROTECT_GONE, NULL);
 	/* The user's own `git config` replaces the file as well; one that can
 	 * do no harm is left to him. */
 	else if (bare || (!same(e, &st) &&
@@ -463,22 +561,22 @@ bool protect_untouched(const struct protect *p, int wsfd)
 
 /* Not part of its caller: the kernel makes a page for every page of its frame. */
 __attribute__((noinline)) static int sweep_all(const struct protect *p, int wsfd,
-						protect_report *report, void *arg)
+						const struct protect_hooks *hooks)
 {
 	big_buffer char path[2 * PATH_MAX];
 	big_buffer struct sweep s;
 
 	s.p = p;
-	s.report = report;
-	s.arg = arg;
+	s.hooks = hooks;
 	s.wsfd = wsfd;
-	s.moved = s.error = 0;
+	s.moved = s.error = s.sealed = 0;
 	s.missing[0] = '\0';
 	s.path = path;
 	s.cap = sizeof path;
 	gitindex_begin(&s.work);
 	for (size_t i = 0; i < p->n; i++) {
 		sweep_cut(&s, 0);
+		s.end = (struct timespec){ 0 };
 		if (p->v[i].kind == PROTECT_ABSENT)
 			sweep_absent(&s, wsfd, p->v[i].path, p->v[i].check);
 		else
@@ -493,8 +591,7 @@ __attribute__((noinline)) static int sweep_all(const struct protect *p, int wsfd
 	return s.error ? s.error : s.moved;
 }
 
-int protect_sweep(const struct protect *p, int wsfd, protect_report *report,
-		  void *arg)
+int protect_sweep(const struct protect *p, int wsfd, const struct protect_hooks *hooks)
 {
-	return protect_untouched(p, wsfd) ? 0 : sweep_all(p, wsfd, report, arg);
+	return protect_untouched(p, wsfd) ? 0 : sweep_all(p, wsfd, hooks);
 }

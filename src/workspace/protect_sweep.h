@@ -20,10 +20,11 @@
  */
 struct sweep {
 	const struct protect *p;
-	protect_report *report;
-	void *arg;
+	const struct protect_hooks *hooks;
 	int wsfd;
 	int moved, error;
+	int sealed; /* 0 not asked yet, 1 yes, -1 no */
+	struct timespec end; /* of the time for one pattern with "*" */
 	char missing[NAME_MAX + 1]; /* in the workspace itself, just looked for */
 	char *path; /* of the place being looked at, for the report */
 	size_t len, cap;
@@ -53,10 +54,12 @@ char *sweep_scratch(struct sweep *s, int i);
 bool sweep_name(const char **rest, char name[NAME_MAX + 1]);
 /* The path was there before. */
 bool sweep_known(const struct protect *p, const char *path);
-/* Moves what s->path names aside, and tells.  0 or -errno. */
+/* Moves what s->path names aside, or where the disk is full removes it, and tells.  0 or
+ * -errno. */
 int sweep_aside(struct sweep *s, int dfd, const char *name);
-/* Looks for `rest`, which was absent, below dfd (the place s->path names). */
-void sweep_absent(struct sweep *s, int dfd, const char *rest, enum protect_check check);
+/* Looks for `rest`, which was absent, below dfd (the place s->path names).  0, or -EDQUOT
+ * when that takes too long: then dfd may not stay. */
+int sweep_absent(struct sweep *s, int dfd, const char *rest, enum protect_check check);
 
 /* protect_sweep_git.c: the repository of the workspace itself. */
 void sweep_repository(struct sweep *s);

@@ -121,6 +121,20 @@ int protect_rename(int dfd, const char *from, const char *to)
 	return r;
 }
 
+int protect_unlink(int dfd, const char *name, int flags)
+{
+	int r = unlinkat(dfd, name, flags) < 0 ? -errno : 0;
+
+	if (r == -EACCES) {
+		int mode = protect_unlock(dfd);
+		if (mode < 0)
+			return -EACCES;
+		r = unlinkat(dfd, name, flags) < 0 ? -errno : 0;
+		protect_chmod(dfd, (mode_t)mode);
+	}
+	return r;
+}
+
 int protect_walk(int dfd, const char *path, int flags)
 {
 	cleanup_close int dir = -1;

@@ -40,6 +40,9 @@ int protect_open_forced(int dirfd, const char *name, int flags);
 /* Renames within one directory, locked or not, and replaces nothing. */
 int protect_rename(int dirfd, const char *from, const char *to);
 
+/* unlinkat() in a directory, locked or not. */
+int protect_unlink(int dfd, const char *name, int flags);
+
 /* protect_open_forced for a path of several names: each directory on the way
  * is opened up if need be. */
 int protect_walk(int dfd, const char *path, int flags);

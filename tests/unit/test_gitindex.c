@@ -183,7 +183,9 @@ static void test_the_other_hash(void **state)
 
 static int swept(const struct protect *p, int fd)
 {
-	return protect_sweep(p, fd, NULL, NULL);
+	const struct protect_hooks none = { 0 };
+
+	return protect_sweep(p, fd, &none);
 }
 
 /* A sparse index names no submodule of a directory it leaves out.  Git finds them in its

@@ -36,6 +36,7 @@ struct fixture {
 	char base[64], ws[80];
 	int fd;
 	struct protect p;
+	enum protect_fate fate[16];
 	int reports;
 	char path[16][256], moved[16][300];
 };
@@ -94,7 +95,10 @@ static void scan(struct fixture *f, const char *const *patterns)
 		fail_msg("scan: %s", err.message);
 }
 
-static void on_report(void *arg, const char *path, const char *moved_to)
+static const struct protect_hooks no_hooks;
+
+static void on_report(void *arg, const char *path, enum protect_fate fate,
+		      const char *moved_to)
 {
 	struct fixture *f = arg;
 
@@ -102,13 +106,15 @@ static void on_report(void *arg, const char *path, const char *moved_to)
 	snprintf(f->path[f->reports], sizeof f->path[0], "%s", path);
 	snprintf(f->moved[f->reports], sizeof f->moved[0], "%s",
 		 moved_to ? moved_to : "(gone)");
-	f->reports++;
+	f->fate[f->reports++] = fate;
 }
 
 static int sweep(struct fixture *f)
 {
 	f->reports = 0;
-	return protect_sweep(&f->p, f->fd, on_report, f);
+	const struct protect_hooks hooks = { .report = on_report, .report_arg = f };
+
+	return protect_sweep(&f->p, f->fd, &hooks);
 }
 
 static void assert_moved(const struct fixture *f, const char *path)
@@ -561,7 +567,7 @@ static struct small_stack small;
 
 static void on_small_stack(void)
 {
-	small.result = protect_sweep(&small.f->p, small.f->fd, NULL, NULL);
+	small.result = protect_sweep(&small.f->p, small.f->fd, &no_hooks);
 }
 #endif
 
@@ -569,7 +575,7 @@ static void on_small_stack(void)
 static int sweep_small(struct fixture *f)
 {
 #ifdef __SANITIZE_ADDRESS__
-	return protect_sweep(&f->p, f->fd, NULL, NULL);
+	return protect_sweep(&f->p, f->fd, &no_hooks);
 #else
 	size_t page = 4096, size = 128 * 1024;
 	char *mem = mmap(NULL, size + page, PROT_READ | PROT_WRITE,
@@ -717,10 +723,12 @@ struct count {
 	char last[256], last_moved[256];
 };
 
-static void count_report(void *arg, const char *path, const char *moved_to)
+static void count_report(void *arg, const char *path, enum protect_fate fate,
+			 const char *moved_to)
 {
 	struct count *c = arg;
 
+	assert_int_equal(fate, PROTECT_MOVED);
 	c->n++;
 	snprintf(c->last, sizeof c->last, "%s", path);
 	snprintf(c->last_moved, sizeof c->last_moved, "%s", moved_to ? moved_to : "");
@@ -730,12 +738,13 @@ static void test_many_reports(void **state)
 {
 	struct fixture *f = *state;
 	struct count c = { .n = 0 };
+	const struct protect_hooks hooks = { .report = count_report, .report_arg = &c };
 
 	sh(f, "git init -q . && mkdir .git/modules e");
 	scan(f, protect_defaults);
 	sh(f, "python3 -c \"import os\nfor i in range(3000): os.symlink('../../e', "
 	      "'.git/modules/%d' % i)\"");
-	assert_int_equal(protect_sweep(&f->p, f->fd, count_report, &c), 3000);
+	assert_int_equal(protect_sweep(&f->p, f->fd, &hooks), 3000);
 	assert_int_equal(c.n, PROTECT_REPORTS + 1);
 	assert_string_equal(c.last, "more protected paths: 2900");
 	assert_string_equal(c.last_moved, "*" AWAY);
@@ -746,6 +755,7 @@ static void test_long_paths(void **state)
 {
 	struct fixture *f = *state;
 	struct count c = { .n = 0 };
+	const struct protect_hooks hooks = { .report = count_report, .report_arg = &c };
 
 	sh(f, "git init -q .; touch f; git add f; mkdir .git/modules e");
 	scan(f, protect_defaults);
@@ -755,7 +765,7 @@ static void test_long_paths(void **state)
 	      "mkdir -p .git/objects .git/refs; echo 'ref: refs/heads/m' >.git/HEAD; "
 	      "printf '[core]\\nfsmonitor = x\\n' >.git/config; cd $top; " LINK("", "$rel")
 	      "ln -s ../../e .git/modules/$c");
-	assert_int_equal(protect_sweep(&f->p, f->fd, count_report, &c), 2);
+	assert_int_equal(protect_sweep(&f->p, f->fd, &hooks), 2);
 	assert_int_equal(c.n, 2);
 	sh(f, "test $(find a* -name 'config*') = $(find a* -name 'config" AWAY "')");
 	sh(f, "ls .git/modules/*" AWAY "-*");

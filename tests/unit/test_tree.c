@@ -306,9 +306,9 @@ static void test_emptied_as_the_user(void **state)
 }
 
 static int reports;
-static void count(void *arg, const char *path, const char *moved_to)
+static void count(void *arg, const char *path, enum protect_fate fate, const char *moved_to)
 {
-	(void)arg, (void)path, (void)moved_to;
+	(void)arg, (void)path, (void)fate, (void)moved_to;
 	reports++;
 }
 
