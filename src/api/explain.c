@@ -169,6 +169,7 @@ static void json_protect(struct json *j, const struct plan *p)
 		[PROTECT_RO] = "read-only",
 		[PROTECT_PIN] = "cannot be renamed",
 		[PROTECT_SYMLINK] = "link: restored if it changes",
+		[PROTECT_WATCHED] = "has another name: moved aside if it is written by that",
 	};
 	jw_array(j);
 	for (size_t i = 0; i < p->protect.n; i++) {

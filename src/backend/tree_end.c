@@ -23,7 +23,7 @@ static void sweep_paths(struct tree *t, struct brig_result *res)
 
 	if (job->protect && !t->swept)
 		watch_sweep(job->protect, job->spec->workspace.fd,
-			    job->gate ? &t->held : NULL, res);
+			    job->gate ? &t->held : NULL, !job->gate, res);
 	t->swept = true;
 }
 

@@ -159,7 +159,7 @@ void run_settle(struct run *r)
 	if (r->released) {
 		if (!r->untouched)
 			watch_sweep(&r->plan.protect, r->l.spec->workspace.fd, &r->held,
-				    res);
+				    false, res);
 		watch_account(&r->cg, res);
 		notify_report(r->refused, res);
 	}

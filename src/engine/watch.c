@@ -238,11 +238,11 @@ void watch_denied(void *arg, const char *path, enum protect_fate fate, const cha
 }
 
 void watch_sweep(const struct protect *p, int wsfd, struct collect *held,
-		 struct brig_result *res)
+		 bool kept, struct brig_result *res)
 {
 	const struct protect_hooks hooks = {
 		.report = watch_denied, .report_arg = res,
-		.seal = held ? seal_mounts : NULL, .seal_arg = held,
+		.seal = held ? seal_mounts : NULL, .seal_arg = held, .kept = kept,
 	};
 
 	if (protect_sweep(p, wsfd, &hooks) < 0 && res)

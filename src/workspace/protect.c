@@ -403,8 +403,10 @@ int scan_from(struct scan *s, struct place *w, bool globbed)
 				return r;
 			continue;
 		}
-		if (last)
-			return scan_add(s, PROTECT_RO, path, fd, &st, NULL);
+		if (last) {
+			int r = scan_add(s, PROTECT_RO, path, fd, &st, NULL);
+			return r == 0 && S_ISDIR(st.st_mode) ? scan_inside(s, path) : r;
+		}
 		if (S_ISDIR(st.st_mode)) {
 			int r = scan_add(s, PROTECT_PIN, path, fd, &st, NULL);
 			if (r < 0)
@@ -446,7 +448,7 @@ int scan_pattern(struct scan *s, struct place *w, const char *pattern)
 
 	if (is_absent(s, pattern))
 		return scan_add(s, PROTECT_ABSENT, pattern, -1, NULL, NULL);
-	s->links = 0;
+	s->links = s->inside = 0;
 	w->cur[0] = '\0';
 	memcpy(w->rest, pattern, n);
 	w->rest[n] = '\0';
@@ -509,7 +511,7 @@ static void settle(struct protect *p)
 		/* the entry's own slot may be reused, so look before moving;
 		 * a parent sorts first and is never dropped for its child */
 		struct protect head = { .v = p->v, .n = kept };
-		if (below_read_only(&head, p->v[i].path))
+		if (p->v[i].kind != PROTECT_WATCHED && below_read_only(&head, p->v[i].path))
 			free_entry(&p->v[i]);
 		else
 			p->v[kept++] = p->v[i];

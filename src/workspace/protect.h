@@ -33,6 +33,8 @@ enum protect_kind {
 	PROTECT_PIN,     /* directory on the way: bind onto itself, writable, so that
 			    it cannot be renamed away from under its children */
 	PROTECT_SYMLINK, /* cannot be mounted on: checked and restored after the run */
+	PROTECT_WATCHED, /* file in a read-only directory that has another name as well, by
+			    which it can be written: checked after the run */
 };
 
 
@@ -133,6 +135,7 @@ struct protect_hooks {
 	void *report_arg;
 	protect_seal *seal;     /* NULL: there is no way to find out */
 	void *seal_arg;
+	bool kept;              /* what was there and is gone is put back by somebody else */
 };
 int protect_sweep(const struct protect *p, int wsfd, const struct protect_hooks *hooks);
 

@@ -18,6 +18,7 @@ struct scan {
 	struct brig_error *err;
 	size_t cap;
 	int wsfd, links;
+	int inside;  /* names looked at in protected directories, for this pattern */
 	int configs; /* read so far: they may include each other in circles */
 	const struct protect_names *names; /* of the workspace's top */
 	char missing[64];    /* a top-level name known to be absent: most of the
@@ -52,6 +53,9 @@ bool scan_join(char out[PATH_MAX], const char *a, const char *b);
 /* Takes the last component away. */
 void scan_pop(char *path);
 bool scan_read_gitdir(struct scan *s, const char *path, char out[PATH_MAX]);
+
+/* protect_inside.c: what leads out of the protected directory at path. */
+int scan_inside(struct scan *s, const char *path);
 
 /* protect_git.c */
 int scan_bare(struct scan *s, struct place *w);

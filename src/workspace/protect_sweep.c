@@ -309,7 +309,7 @@ static int absent_match(struct sweep *s, int dfd, const char *name,
 	return r;
 }
 
-/* What a "*" stands for may take GITINDEX_SECONDS to look through.  A command can make so
+/* What all "*" stand for may take GITINDEX_SECONDS to look through.  A command can make so
  * many directories that it would take longer than its own run. */
 static bool out_of_time(struct sweep *s)
 {
@@ -392,10 +392,15 @@ int sweep_absent(struct sweep *s, int dfd, const char *rest, enum protect_check 
 		sweep_error(s, -ENAMETOOLONG);
 		return 0;
 	}
-	/* too many for a "*" directly below: that directory goes as a whole */
-	if (*rest && S_ISDIR(st.st_mode) && sweep_absent(s, fd, rest, check) == 0)
-		;
-	else if (*rest || (!sweep_known(s->p, s->path) && !acceptable(s, check, dfd, name, &st)))
+	bool whole = false;
+	if (*rest && S_ISDIR(st.st_mode)) {
+		/* too many for the "*" below: that directory goes as a whole */
+		whole = sweep_absent(s, fd, rest, check) < 0;
+		if (whole)
+			s->end = (struct timespec){ 0 };
+	}
+	if (whole || (*rest && !S_ISDIR(st.st_mode)) || 
+	    (!*rest && !sweep_known(s->p, s->path) && !acceptable(s, check, dfd, name, &st)))
 		/* With a rest this is a link or a file in the place of a
 		 * directory on the way: a link hides what is behind it, and a
 		 * `.git` file sends git to a repository of the agent's choice. */
@@ -411,7 +416,7 @@ static bool same(const struct protect_entry *e, const struct stat *st)
 	/* The same file, but written through a second name, which may be gone since.  With
 	 * one name only the host can have written it, its mount being read-only and locked:
 	 * a person may edit their files while a long command runs. */
-	return e->kind != PROTECT_RO || e->is_dir || (e->nlink == 1 && st->st_nlink == 1) ||
+	return (e->kind != PROTECT_RO && e->kind != PROTECT_WATCHED) || e->is_dir || (e->nlink == 1 && st->st_nlink == 1) ||
 	       (st->st_ctim.tv_sec == e->ctime.tv_sec &&
 		st->st_ctim.tv_nsec == e->ctime.tv_nsec);
 }
@@ -494,8 +499,10 @@ static void judge(struct sweep *s, const struct protect_entry *e, int dfd,
 	bool bare = fd >= 0 && e->check == PROTECT_CHECK_GIT_BARE && gitsafe_is_gitdir(dfd);
 	if (e->kind == PROTECT_SYMLINK && !bare)
 		judge_link(s, e, dfd, name, fd, &st);
-	else if (fd < 0)
+	else if (fd < 0 && !s->hooks->kept)
 		tell(s, PROTECT_GONE, NULL);
+	else if (fd < 0)
+		;
 	/* The user's own `git config` replaces the file as well; one that can
 	 * do no harm is left to him. */
 	else if (bare || (!same(e, &st) &&
@@ -570,13 +577,13 @@ __attribute__((noinline)) static int sweep_all(const struct protect *p, int wsfd
 	s.hooks = hooks;
 	s.wsfd = wsfd;
 	s.moved = s.error = s.sealed = 0;
+	s.end = (struct timespec){ 0 };
 	s.missing[0] = '\0';
 	s.path = path;
 	s.cap = sizeof path;
 	gitindex_begin(&s.work);
 	for (size_t i = 0; i < p->n; i++) {
 		sweep_cut(&s, 0);
-		s.end = (struct timespec){ 0 };
 		if (p->v[i].kind == PROTECT_ABSENT)
 			sweep_absent(&s, wsfd, p->v[i].path, p->v[i].check);
 		else

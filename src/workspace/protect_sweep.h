@@ -24,7 +24,7 @@ struct sweep {
 	int wsfd;
 	int moved, error;
 	int sealed; /* 0 not asked yet, 1 yes, -1 no */
-	struct timespec end; /* of the time for one pattern with "*" */
+	struct timespec end; /* of the time for patterns with "*" */
 	char missing[NAME_MAX + 1]; /* in the workspace itself, just looked for */
 	char *path; /* of the place being looked at, for the report */
 	size_t len, cap;

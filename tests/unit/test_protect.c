@@ -751,6 +751,85 @@ static void test_many_reports(void **state)
 	assert_int_equal(sweep(f), 0);
 }
 
+/* Seconds that pass with every look at the clock, once a sweep is to be slow. */
+static time_t pass;
+static time_t passed;
+int __real_clock_gettime(clockid_t id, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ts)
+{
+	int r = __real_clock_gettime(id, ts);
+
+	passed += pass;
+	ts->tv_sec += passed;
+	return r;
+}
+
+/* What takes too long to look through goes as a whole, and what else there is is judged. */
+static void test_without_end(void **state)
+{
+	struct fixture *f = *state;
+
+	scan(f, protect_defaults);
+	sh(f, "git init -q . && mkdir -p .git/modules/x .git/worktrees/y && "
+	      "cd .git/modules && seq 200 | xargs mkdir");
+	passed = 0;
+	pass = 1;
+	int n = sweep(f);
+	pass = 0;
+	assert_int_equal(n, 1);
+	assert_string_equal(f->path[0], ".git/modules");
+	assert_string_equal(f->moved[0], ".git/modules" AWAY);
+	sh(f, "test -d .git/worktrees/y && test -f .git/config && test -d .git/modules" AWAY "/200");
+}
+
+static void test_removed_and_replaced(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "echo mine >.envrc; ln -s a .bashrc; ln -s b .profile; mkdir .vscode");
+	scan(f, protect_defaults);
+	sh(f, "rm .envrc .bashrc; rm .profile; echo evil >.profile; mv .vscode x");
+	assert_int_equal(sweep(f), 4);
+	static const struct {
+		const char *path;
+		enum protect_fate fate;
+	} want[] = { { ".bashrc", PROTECT_BACK }, { ".envrc", PROTECT_GONE },
+		     { ".profile", PROTECT_MOVED }, { ".vscode", PROTECT_GONE } };
+	for (int i = 0; i < 4; i++) {
+		assert_string_equal(f->path[i], want[i].path);
+		assert_int_equal(f->fate[i], want[i].fate);
+	}
+	sh(f, "test $(readlink .bashrc) = a && test $(readlink .profile) = b");
+}
+
+static int refuse(void *arg)
+{
+	++*(int *)arg;
+	return -EBUSY;
+}
+
+/* Asked once, and only where something new could stay. */
+static void test_seal(void **state)
+{
+	struct fixture *f = *state;
+	int asked = 0;
+	const struct protect_hooks hooks = { .report = on_report, .report_arg = f,
+					     .seal = refuse, .seal_arg = &asked };
+
+	scan(f, protect_defaults);
+	sh(f, "echo x >.envrc");
+	f->reports = 0;
+	assert_int_equal(protect_sweep(&f->p, f->fd, &hooks), 1);
+	assert_int_equal(asked, 0);
+	sh(f, "git init -q .");
+	f->reports = 0;
+	assert_int_equal(protect_sweep(&f->p, f->fd, &hooks), 2);
+	assert_int_equal(asked, 1);
+	assert_string_equal(f->path[0], ".git/config");
+	assert_string_equal(f->path[1], ".git/hooks");
+}
+
 static void test_long_paths(void **state)
 {
 	struct fixture *f = *state;
@@ -964,6 +1043,9 @@ static int run_all(void)
 		T(test_a_star),
 		T(test_large_index),
 		T(test_many_reports),
+		T(test_without_end),
+		T(test_removed_and_replaced),
+		T(test_seal),
 		T(test_long_paths),
 		T(test_odd_links),
 		T(test_separate_git_dir),

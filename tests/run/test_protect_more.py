@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Protected paths where two runs are at work at once, under other names, and where there is no room."""
+import json
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from conftest import BRIG, need
+from test_protect import denied_paths, moved_to
+
+BACKENDS = ["native", "bwrap"]
+
+
+def start(who, script, *opts):
+    """A run that goes on, in the background."""
+    return who.popen([BRIG, "run", "--json", "--workspace", who.ws, *opts, "--", "/usr/bin/python3", "-c", script],
+                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def result(p):
+    out, err = p.communicate(timeout=30)
+    assert out, err
+    j = json.loads(out)
+    assert j["ran"] and j["exit"] == 0, j
+    return j
+
+
+def wait_for(path):
+    end = time.monotonic() + 20
+    while not os.path.lexists(path):
+        assert time.monotonic() < end, path
+        time.sleep(0.02)
+
+
+# -- two runs at once ---------------------------------------------------------
+
+GIVE = """
+import os, socket, subprocess, time
+subprocess.run(["git", "init", "-q", "."], check=True)
+fds = [os.open(".git/hooks", os.O_RDONLY)] + [os.open(".git/config", os.O_RDWR)] * %d
+s = socket.socket(socket.AF_UNIX)
+open("made", "w").close()
+while True:
+    try: s.connect("sock"); break
+    except OSError: time.sleep(0.02)
+socket.send_fds(s, [b"x"], fds)
+s.recv(1)
+"""
+
+TAKE = """
+import os, socket, time
+s = socket.socket(socket.AF_UNIX); s.bind("sock"); s.listen(1)
+k, _ = s.accept()
+_, fds, _, _ = socket.recv_fds(k, 1, 4)
+k.close()
+while not os.path.exists("over"): time.sleep(0.02)
+os.unlink("sock")
+said = []
+for what in (lambda: os.write(os.open("post-checkout", os.O_CREAT | os.O_WRONLY, 0o755, dir_fd=fds[0]), b"evil"),
+             lambda: os.mkdir("evil", dir_fd=fds[0]),
+             lambda: os.pwrite(fds[1], b"[core]\\n\\tfsmonitor = evil\\n", 0)):
+    try: what(); said.append("done")
+    except (OSError, IndexError) as e: said.append(type(e).__name__ + str(getattr(e, "errno", "")))
+print(*said)
+"""
+
+
+@pytest.mark.parametrize("writer", [False, True], ids=["directory", "file-too"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_descriptors_handed_to_another_run(who, backend, writer):
+    """A repository that one run makes, and the next one has a descriptor of that is not read-only there."""
+    need("git")
+    if who.is_root and backend == "bwrap":
+        pytest.skip("bwrap refuses what belongs to root")
+    giver = start(who, GIVE % writer, "--backend", backend)
+    wait_for(who.ws / "made")
+    taker = start(who, TAKE, "--backend", backend)
+    given = result(giver)
+    config, hooks = who.ws / ".git/config", who.ws / ".git/hooks"
+    if writer:
+        # what can still be written may not stay
+        assert denied_paths(given) == [".git/config", ".git/hooks"], given
+        assert not config.exists() and not hooks.exists()
+    else:
+        assert given["denied"] == [] and config.exists() and hooks.is_dir(), given
+    (who.ws / "over").touch()
+    said = result(taker)["stdout"].split()
+    if writer:  # (root's workspace has ids that end with its run: nothing can be made there)
+        assert said[2] == "done" and set(said[:2]) <= {"done", "OSError75"}, said
+    else:
+        assert said == ["OSError30", "OSError30", "IndexError"], said
+    assert not (hooks / "post-checkout").exists() and not (hooks / "evil").exists()
+    assert not config.exists() or "fsmonitor" not in config.read_text()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_repository_made_while_nothing_is_handed_on(who, backend):
+    """Sealing takes nothing from whoever just works: the repository is whole, and can be used afterwards."""
+    need("git")
+    if who.is_root and backend != "native":
+        pytest.skip("these backends refuse what belongs to root")
+    r = who.sh("git init -q . || exit 1; exec 5>f; sleep 100 & sleep 0.2", ["--backend", backend])
+    assert r.code == 0 and r.json["denied"] == [], r.json
+    assert (who.ws / ".git/config").exists() and (who.ws / ".git/hooks").is_dir()
+    who.host("git", "status")
+
+
+MAKER = """
+import os, time
+%s
+open("made", "w").close()
+while not os.path.exists("over"): time.sleep(0.02)
+"""
+
+
+@pytest.mark.parametrize("backend,made", [("native", "link"), ("bwrap", "link"), ("landlock", "link"),
+                                          ("landlock", "file")])
+def test_found_while_another_run_is_at_work(who, backend, made):
+    """What one run has made and moves aside at its end, the other one does not make again."""
+    if who.is_root and backend != "native":
+        pytest.skip("these backends refuse what belongs to root")
+    who.write(who.ws / "env.txt", "evil\n")
+    make = 'os.symlink("env.txt", ".envrc")' if made == "link" else 'open(".envrc", "w").write("evil")'
+    first = start(who, MAKER % make, "--backend", "native")
+    wait_for(who.ws / "made")
+    second = start(who, 'open("on", "w").close()\nimport time, os\nwhile not os.path.exists("go"): time.sleep(0.02)',
+                   "--backend", backend)
+    wait_for(who.ws / "on")
+    (who.ws / "over").touch()
+    assert denied_paths(result(first)) == [".envrc"]
+    assert not os.path.lexists(who.ws / ".envrc")
+    (who.ws / "go").touch()
+    j = result(second)
+    assert not os.path.lexists(who.ws / ".envrc"), j
+    assert denied_paths(j) == [".envrc"] and len(moved_to(who, j)) == 1
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_alone_again_it_is_put_back(who, backend):
+    """The mark of a run ends with it."""
+    if who.is_root and backend != "native":
+        pytest.skip("these backends refuse what belongs to root")
+    who.symlink(who.ws / ".envrc", "env.txt")
+    assert who.sh(":", ["--backend", backend]).json["denied"] == []
+    r = who.sh("rm .envrc", ["--backend", backend])
+    assert os.readlink(who.ws / ".envrc") == "env.txt"
+    (d,) = r.json["denied"]
+    assert d["target"] == ".envrc" and "put back" in d["fix"]
+
+
+def test_the_mark_is_in_nobodys_way(who):
+    """flock(1) and locks on the directory are the command's, and its user's, as before."""
+    code = """
+import fcntl, os
+fd = os.open(".", os.O_RDONLY)
+fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("locked")
+"""
+    assert who.run("/usr/bin/python3", "-c", code).json["stdout"] == "locked\n"
+
+
+# -- other names --------------------------------------------------------------
+
+def test_other_name_that_was_there_and_is_gone(who):
+    """Written by a second name, which is then removed: one name, and not the content of before."""
+    f = who.write(who.ws / ".envrc", "mine\n")
+    os.link(f, who.ws / "envrc.sample")
+    r = who.sh("echo evil > envrc.sample; rm envrc.sample")
+    assert denied_paths(r.json) == [".envrc"]
+    assert not f.exists()
+    # and with nothing done to it, it stays
+    os.rename(who.ws / moved_to(who, r.json)[0], f)
+    os.link(f, who.ws / "envrc.sample")
+    assert who.sh("cat envrc.sample >/dev/null").json["denied"] == [] and f.exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "chain", "absolute", "hard-link"])
+def test_hook_that_is_kept_elsewhere(who, kind):
+    """.git/hooks/pre-commit leads to a script of the repository: that is what git would run."""
+    need("git")
+    who.host("git", "init", "-q", ".")
+    script = who.write(who.ws / "tools/pre-commit", "#!/bin/sh\ntrue\n", 0o755)
+    hook = who.ws / ".git/hooks/pre-commit"
+    if kind == "hard-link":
+        os.link(script, hook)
+    elif kind == "chain":
+        who.symlink(who.ws / "hook", "tools/pre-commit")
+        who.symlink(hook, "../../hook")
+    else:
+        who.symlink(hook, script if kind == "absolute" else "../../tools/pre-commit")
+    r = who.sh("echo evil >> .git/hooks/pre-commit; echo evil >> tools/pre-commit; mv tools/pre-commit x; "
+               "mv tools away; rm -f hook; ln -s x hook; echo end")
+    assert r.json["stdout"] == "end\n"
+    if kind == "hard-link":
+        # the other name is the command's to write; the hook may not be what it then is
+        assert denied_paths(r.json) == [".git/hooks/pre-commit"] and not hook.exists()
+    else:
+        assert hook.read_text() == "#!/bin/sh\ntrue\n"
+        assert denied_paths(r.json) == (["hook"] if kind == "chain" else [])
+
+
+def test_link_in_a_protected_directory_to_what_is_not_there(who):
+    who.write(who.ws / ".vscode/settings.json", "{}")
+    who.symlink(who.ws / ".vscode/tasks.json", "../later.json")
+    r = who.sh("echo evil > later.json")
+    assert denied_paths(r.json) == ["later.json"]
+    assert not (who.ws / ".vscode/tasks.json").exists()
+
+
+def test_links_in_circles(who):
+    for d in (".vscode", "a", "b"):
+        who.mkdir(who.ws / d)
+    who.symlink(who.ws / ".vscode/a", "../a")
+    who.symlink(who.ws / "a/b", "../b")
+    who.symlink(who.ws / "b/back", "../.vscode")
+    who.symlink(who.ws / "b/self", "self")
+    for i in range(60):
+        who.symlink(who.ws / ".vscode" / ("l%d" % i), "../f%d" % i)
+        who.write(who.ws / ("f%d" % i), "mine\n")
+    r = who.sh("echo evil > f59; echo evil > f0; echo evil >b/x; cat f0 f59; ls b")
+    assert r.json["stdout"] == "mine\nmine\nback\nself\n"
+
+
+# -- no room ------------------------------------------------------------------
+
+FILL = """
+import os
+open(".envrc", "w").write("evil\\n")
+os.mkdir(".vscode"); open(".vscode/tasks.json", "w").write("evil\\n")
+for size in (4096, 512):
+    try:
+        with open("big%d" % size, "wb", 0) as f:
+            while True: f.write(b"x" * size)
+    except OSError: pass
+for l in (60, 45, 30, 12, 4, 2, 1):
+    for i in range(100000):
+        try: os.close(os.open((str(i) + "_" * l)[:max(l, len(str(i)))], os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError: continue
+        except OSError: break
+try: os.rename(".envrc", ".envrc.brig-denied-01234567890123456789012345"); print("there is room")
+except OSError: print("full")
+"""
+
+
+def test_full_disk(who):
+    """To move aside takes room for a longer name.  Where there is none, what was planted is removed."""
+    if not shutil.which("mkfs.ext4") or not os.path.exists("/dev/loop-control"):
+        pytest.skip("no file system of our own to be had")
+    if os.getuid() != 0:
+        pytest.skip("mounting one takes root")
+    img, at = who.base / "img", who.base / "mnt"
+    subprocess.run(["truncate", "-s", "4M", img], check=True)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-b", "1024", "-N", "4000", img], check=True)
+    at.mkdir()
+    fill = who.write(who.base / "fill.py", FILL, 0o644)
+    script = ("mount -o loop '%s' '%s' && mkdir '%s/ws' && chown %d:%d '%s/ws' && cd '%s/ws' && "
+              "setpriv --reuid %d --regid %d --clear-groups '%s' run --json --ro '%s' -- /usr/bin/python3 '%s' && "
+              "ls -A" % (img, at, at, who.uid, who.gid, at, at, who.uid, who.gid, BRIG, fill, fill))
+    p = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c", script], env=who.env,
+                       capture_output=True, text=True, timeout=120)
+    assert p.returncode == 0, p.stderr
+    line, names = p.stdout.split("\n", 1)
+    j = json.loads(line)
+    assert j["stdout"] == "full\n", j
+    assert not {".envrc", ".vscode"} & set(names.split()), names
+    assert denied_paths(j) == [".envrc", ".vscode"], j
+    assert any("deleted" in d["fix"] for d in j["denied"]), j
