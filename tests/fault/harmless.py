@@ -48,6 +48,7 @@ HARMLESS = {
     ("job", "umask"): "cannot fail in a kernel",
     ("supervisor", "capget"): "root's memory is copied, not shared: only slower",
     ("supervisor", "close"): CLOEXEC,
+    ("supervisor", "fcntl"): "the mark on the workspace: other runs are then taken to be at work in it",
     ("supervisor", "pidfd_open"): "the namespaces are read from /proc instead; the one for signals is needed",
     ("supervisor", "prctl"): "whether a filter is around us is read from /proc instead",
     ("supervisor", "writev"): "standard error; what was to be said is lost",
