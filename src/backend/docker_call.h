@@ -54,7 +54,6 @@ void docker_output(struct docker_run *r, bool is_err, const char *data, size_t l
 void docker_flush(struct docker_queue *q, int fd);
 void docker_from_stdin(struct docker_run *r);
 void docker_from_pty(struct docker_run *r);
-void docker_drain(int *fd, struct capture *c);
 /* What is left in pipes and queues when everything has ended. */
 void docker_drain_rest(struct docker_run *r);
 

@@ -149,17 +149,6 @@ void docker_from_pty(struct docker_run *r)
 		fd_close(&r->pty); /* EIO: the last slave closed */
 }
 
-void docker_drain(int *fd, struct capture *c)
-{
-	big_buffer char data[65536];
-	ssize_t n = read(*fd, data, sizeof data);
-
-	if (n > 0)
-		capture_add(c, data, (size_t)n);
-	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
-		fd_close(fd);
-}
-
 static bool ready(int fd, short events, int ms)
 {
 	struct pollfd p = { fd, events, 0 };
@@ -169,10 +158,8 @@ static bool ready(int fd, short events, int ms)
 
 void docker_drain_rest(struct docker_run *r)
 {
-	while (ready(r->out_read, POLLIN, 0))
-		docker_drain(&r->out_read, &r->res->out);
-	while (ready(r->err_read, POLLIN, 0))
-		docker_drain(&r->err_read, &r->res->err);
+	watch_drain_rest(&r->out_read, &r->res->out);
+	watch_drain_rest(&r->err_read, &r->res->err);
 	/* as far as the reader takes it: one that is stuck gets a moment */
 	uint64_t until = now_ns() + 500000000u;
 	while (now_ns() < until) {

@@ -120,7 +120,7 @@ static int make_channels(struct tree *t, struct brig_error *err)
 	if (r == 0)
 		r = make_pipe(&t->note_read, &t->note_write);
 	if (r == 0 && t->job->gate) {
-		r = make_pipe(&t->say_read, &t->ends.say);
+		r = fd_pipe_from_command(&t->say_read, &t->ends.say);
 		if (r == 0)
 			r = make_pipe(&t->status_read, &t->ends.status);
 		if (r == 0)
@@ -131,9 +131,9 @@ static int make_channels(struct tree *t, struct brig_error *err)
 	if (r == 0 && s->pty) {
 		r = make_terminal(t);
 	} else if (r == 0 && s->capture) {
-		r = make_pipe(&t->out_read, &t->ends.stdio[1]);
+		r = fd_pipe_from_command(&t->out_read, &t->ends.stdio[1]);
 		if (r == 0)
-			r = make_pipe(&t->err_read, &t->ends.stdio[2]);
+			r = fd_pipe_from_command(&t->err_read, &t->ends.stdio[2]);
 	}
 	if (r == 0)
 		r = give_streams(t);

@@ -52,14 +52,11 @@ int run_channels(struct run *r, struct brig_error *err)
 	l->death_read = p[0];
 	l->death_write = p[1];
 	if (l->spec->capture && !l->spec->pty) {
-		if (pipe2(p, O_CLOEXEC) < 0)
-			goto fail;
-		r->out_read = p[0];
-		l->stdio[1] = p[1];
-		if (pipe2(p, O_CLOEXEC) < 0)
-			goto fail;
-		r->err_read = p[0];
-		l->stdio[2] = p[1];
+		int e = fd_pipe_from_command(&r->out_read, &l->stdio[1]);
+		if (e == 0)
+			e = fd_pipe_from_command(&r->err_read, &l->stdio[2]);
+		if (e < 0)
+			return err_set(err, BRIG_E_NO_MEMORY, -e, "prepare", "descriptors");
 	}
 	snprintf(l->status_arg, sizeof l->status_arg, "%d", l->status_write);
 	snprintf(l->death_arg, sizeof l->death_arg, "%d", l->death_read);

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -155,7 +156,8 @@ bool watch_signal(const struct signals *s, struct terminal *term, bool released,
 	return false;
 }
 
-void watch_drain(int *fd, struct capture *c)
+/* What read() said. */
+static ssize_t drain(int *fd, struct capture *c)
 {
 	big_buffer char data[65536];
 	ssize_t n = read(*fd, data, sizeof data);
@@ -164,14 +166,30 @@ void watch_drain(int *fd, struct capture *c)
 		capture_add(c, data, (size_t)n);
 	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
 		fd_close(fd);
+	return n;
+}
+
+void watch_drain(int *fd, struct capture *c)
+{
+	drain(fd, c);
 }
 
 void watch_drain_rest(int *fd, struct capture *c)
 {
-	struct pollfd p = { .fd = *fd, .events = POLLIN };
+	int there = 0;
 
-	while (*fd >= 0 && poll(&p, 1, 0) > 0)
-		watch_drain(fd, c);
+	if (*fd < 0)
+		return;
+	/* As much as is there now, and not until there is no more: somebody outside may have
+	 * been handed the other end, and write without pause. */
+	if (ioctl(*fd, FIONREAD, &there) < 0)
+		there = 1 << 20; /* the most that an ordinary user's pipe holds */
+	while (*fd >= 0 && there > 0) {
+		ssize_t n = drain(fd, c);
+		if (n <= 0)
+			return;
+		there -= (int)n;
+	}
 }
 
 void watch_fail_record(struct wire *w, enum brig_code *code, int *errnum, char **phase,

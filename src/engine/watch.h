@@ -67,10 +67,11 @@ void signals_forward(int pidfd, int sig, bool pty);
  * ends a set-up that has not come that far. */
 bool watch_signal(const struct signals *s, struct terminal *term, bool released, int pidfd);
 
-/* What there is to read now; closes the descriptor at its end. */
+/* What there is to read now, from a pipe of fd_pipe_from_command(); closes the descriptor at
+ * its end. */
 void watch_drain(int *fd, struct capture *c);
-/* All that is there without waiting for more: a process outside that was handed
- * the other end cannot make us wait for it. */
+/* All that is there without waiting for more, and no more than that: a process outside that
+ * was handed the other end cannot make us wait for it. */
 void watch_drain_rest(int *fd, struct capture *c);
 
 /* The fields of a WIRE_FAIL record, checked: what may be wrong with one from

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -241,6 +242,50 @@ static int output(int argc, char **argv)
 	return done == mb ? 0 : 1;
 }
 
+/* Nobody has read from a full standard output for a while. */
+static bool nobody_reads(int full)
+{
+	for (int i = 0; i < 300; i++) {
+		int n = 0;
+		if (ioctl(1, FIONREAD, &n) < 0 || n < full)
+			return false;
+		usleep(1000);
+	}
+	return true;
+}
+
+/*
+ * Whoever captures standard output and error waits for both, then reads.  While it is busy
+ * with the one, what is in the other is taken away again.  Having found a reader that sleeps
+ * in its read, we leave it alone: it is never to wake.
+ */
+static int steal_output(int argc, char **argv)
+{
+	int pages = fcntl(1, F_GETPIPE_SZ), err = open("/proc/self/fd/2", O_RDONLY | O_NONBLOCK);
+	char byte;
+	int n;
+
+	(void)argc;
+	(void)argv;
+	if (pages <= 0 || err < 0)
+		return unusable("standard error cannot be opened for reading: %s", why());
+	for (;;) {
+		if (write(2, "e", 1) != 1 || write(1, block, (size_t)pages) != pages ||
+		    write(2, "e", 1) != 1)
+			return unusable("write: %s", why());
+		do
+			if (ioctl(1, FIONREAD, &n) < 0)
+				return unusable("FIONREAD: %s", why());
+		while (n > pages - 4096);
+		while (read(err, &byte, 1) > 0)
+			;
+		if (write(1, block, (size_t)(pages - n)) < 0)
+			return unusable("write: %s", why());
+		if (nobody_reads(pages - n))
+			pause();
+	}
+}
+
 const struct probe probes_resources[] = {
 	{ "fork-bomb", "[MAX]", "processes are limited below MAX", BY_NAME, true, 0, fork_bomb },
 	{ "orphans", "[N]", "N orphans are reaped", BY_NAME, true, 0, orphan_storm },
@@ -249,6 +294,8 @@ const struct probe probes_resources[] = {
 	{ "fill-inodes", "[N] [DIR]", "DIR (/tmp) takes fewer than N files", BY_NAME, true, 0, fill_inodes },
 	{ "fill-memfd", "[MB]", "memfds are limited below MB", BY_NAME, true, 0, fill_memfd },
 	{ "file-size", "[MB] [DIR]", "a file cannot reach MB", BY_NAME, true, 0, file_size },
+	{ "steal-output", "", "takes its own output from under who captures it, for ever, no verdict",
+	  BY_NAME, false, 0, steal_output },
 	{ "output", "[MB]", "writes MB to standard output, no verdict", BY_NAME, false, 0, output },
 	{ 0 },
 };
