@@ -223,7 +223,7 @@ static int make_before(struct tree *t, bool limits, struct brig_error *err)
 
 static int prepare(struct tree *t, struct brig_error *err)
 {
-	int r = run_check_stdio(err);
+	int r = run_check_stdio(&t->term, err);
 
 	if (r < 0)
 		return r;

@@ -383,7 +383,7 @@ static void drain_rest(struct tree *t)
 	struct pollfd p = { .fd = t->say_read, .events = POLLIN };
 	while (t->say_read >= 0 && poll(&p, 1, 0) > 0)
 		on_said(t);
-	terminal_drain(&t->term);
+	watch_drain_terminal(&t->term, &t->sig, t->res->timed_out);
 }
 
 /* Milliseconds until the deadline of the current phase, -1 for none; 0 passed. */

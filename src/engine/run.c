@@ -45,7 +45,7 @@ static void prepare_filter(struct run *r)
  * command gets as it is.  A directory there (or a bare path descriptor) would be
  * a way out: names can be looked up from it.
  */
-int run_check_stdio(struct brig_error *err)
+int run_check_stdio(struct terminal *t, struct brig_error *err)
 {
 	static const char *const names[] = { "input", "output", "error" };
 
@@ -55,6 +55,8 @@ int run_check_stdio(struct brig_error *err)
 		if (flags < 0 || fstat(fd, &st) < 0)
 			return err_set(err, BRIG_E_BAD_FD, errno, "prepare",
 				       "standard %s", names[fd]);
+		if (caller_tty_maybe(st.st_mode, st.st_rdev))
+			t->caller.streams |= 1u << fd;
 		if (!S_ISDIR(st.st_mode) && !(flags & O_PATH))
 			continue;
 		err_set(err, BRIG_E_BAD_FD, 0, "prepare",
@@ -69,7 +71,7 @@ int run_check_stdio(struct brig_error *err)
 static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 {
 	struct launch *l = &r->l;
-	int bad = run_check_stdio(err);
+	int bad = run_check_stdio(&r->term, err);
 
 	if (bad < 0)
 		return bad;

@@ -192,6 +192,22 @@ void watch_drain_rest(int *fd, struct capture *c)
 	}
 }
 
+void watch_drain_terminal(struct terminal *t, const struct signals *s, bool late)
+{
+	const uint64_t most = 500000000;
+	uint64_t last = now_ns();
+	int r;
+
+	while ((r = terminal_drain(t, 50)) >= 0) {
+		const uint64_t now = now_ns();
+		if (r > 0 && !late)
+			last = now;
+		/* without a clock there is no waiting */
+		if (!now || now - last >= most || signals_ends_setup(signals_next(s)))
+			return;
+	}
+}
+
 void watch_fail_record(struct wire *w, enum brig_code *code, int *errnum, char **phase,
 		       char **what)
 {

@@ -74,6 +74,10 @@ void watch_drain(int *fd, struct capture *c);
  * was handed the other end cannot make us wait for it. */
 void watch_drain_rest(int *fd, struct capture *c);
 
+/* The rest of a terminal's output, as long as the reader takes any of it: one that is stuck
+ * gets a moment, and so does anyone after the deadline (late).  A signal ends it, too. */
+void watch_drain_terminal(struct terminal *t, const struct signals *s, bool late);
+
 /* The fields of a WIRE_FAIL record, checked: what may be wrong with one from
  * inside is put right.  phase and what are allocated, or NULL. */
 void watch_fail_record(struct wire *w, enum brig_code *code, int *errnum, char **phase,
