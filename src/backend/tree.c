@@ -98,7 +98,7 @@ static int give_streams(const struct tree *t)
 
 	if (!s->as_root || !t->job->sandbox)
 		return 0;
-	for (int i = 0; i < 3; i++)
+	for (int i = s->pty ? 0 : 1; i < 3; i++) /* the caller's input is his */
 		if (t->ends.stdio[i] >= 0 &&
 		    fchown(t->ends.stdio[i], s->host_uid, s->host_gid) < 0)
 			return -errno;
@@ -134,6 +134,7 @@ static int make_channels(struct tree *t, struct brig_error *err)
 		r = fd_pipe_from_command(&t->out_read, &t->ends.stdio[1]);
 		if (r == 0)
 			r = fd_pipe_from_command(&t->err_read, &t->ends.stdio[2]);
+		t->ends.stdio[0] = run_input_to_read(&t->term);
 	}
 	if (r == 0)
 		r = give_streams(t);

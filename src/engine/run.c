@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ static void prepare_filter(struct run *r)
 int run_check_stdio(struct terminal *t, struct brig_error *err)
 {
 	static const char *const names[] = { "input", "output", "error" };
+	struct stat in = { 0 };
 
 	for (int fd = 0; fd < 3; fd++) {
 		struct stat st;
@@ -57,6 +59,12 @@ int run_check_stdio(struct terminal *t, struct brig_error *err)
 				       "standard %s", names[fd]);
 		if (caller_tty_maybe(st.st_mode, st.st_rdev))
 			t->caller.streams |= 1u << fd;
+		if (fd == STDIN_FILENO && (flags & O_ACCMODE) == O_RDWR)
+			in = st;
+		/* a terminal may have two names (/dev/tty) */
+		if (fd == STDOUT_FILENO && in.st_mode)
+			t->two_way = (t->caller.streams & 3) == 3 ||
+				     (in.st_dev == st.st_dev && in.st_ino == st.st_ino);
 		if (!S_ISDIR(st.st_mode) && !(flags & O_PATH))
 			continue;
 		err_set(err, BRIG_E_BAD_FD, 0, "prepare",
@@ -66,6 +74,29 @@ int run_check_stdio(struct terminal *t, struct brig_error *err)
 		return -EISDIR;
 	}
 	return 0;
+}
+
+/*
+ * The same file, and its own place in it, without the right to write.  The one it is made of
+ * may be the multiplexer of terminals, which would make another; and a socket has no name.
+ */
+int run_input_to_read(const struct terminal *t)
+{
+	static const char self[] = "/proc/self/fd/0";
+	const dev_t multiplexer = makedev(5, 2);
+	struct stat was, st;
+
+	if (!t->two_way || fstat(STDIN_FILENO, &was) < 0 ||
+	    (S_ISCHR(was.st_mode) && was.st_rdev == multiplexer))
+		return -1;
+	/* it waits neither for a line nor, as a FIFO, for who writes: that is us */
+	cleanup_close int fd = openat(AT_FDCWD, self,
+				      O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != was.st_dev || st.st_ino != was.st_ino)
+		return -1;
+	if (S_ISREG(st.st_mode))
+		lseek(fd, lseek(STDIN_FILENO, 0, SEEK_CUR), SEEK_SET);
+	return fcntl(fd, F_SETFL, 0) < 0 ? -1 : take_fd(&fd);
 }
 
 static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
@@ -200,7 +231,7 @@ static bool finish(struct run *r)
 	int *fds[] = { &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.trees_child,
 		       &r->l.trees_supervisor, &r->l.status_read,
 		       &r->l.status_write, &r->l.death_read, &r->l.death_write,
-		       &r->l.stdio[1], &r->l.stdio[2], &r->init_pidfd,
+		       &r->l.stdio[0], &r->l.stdio[1], &r->l.stdio[2], &r->init_pidfd,
 		       &r->job_pidfd, &r->listener, &r->out_read, &r->err_read,
 		       &r->term.pty, &r->term.pty_slave, &r->seen.top };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)

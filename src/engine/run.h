@@ -16,5 +16,11 @@ void engine_run(const struct spec *s, struct brig_result *res);
 /* Refuses standard streams through which names of the host could be looked up, and notes in
  * *t what there is to know about the others.  0 or -errno with err. */
 int run_check_stdio(struct terminal *t, struct brig_error *err);
+/*
+ * For a command whose output is captured, and whose standard input is its caller's standard
+ * output, too: it could write a result object of its own there.  A descriptor of the same,
+ * to be read only; -1 when there is no need, or none can be had.
+ */
+int run_input_to_read(const struct terminal *t);
 
 #endif

@@ -50,7 +50,7 @@ struct terminal {
 	struct term_buf to_user, to_pty; /* read, not yet written on */
 	size_t rest;            /* bytes read after the command's end */
 	struct caller_tty caller;
-	bool two_way;           /* what is written to the caller's input is in his output */
+	bool two_way;           /* what is written to the caller's input comes out of his output */
 	struct nudge nudge;     /* for his input and output, with a pty */
 };
 

@@ -182,6 +182,37 @@ def test_message_that_nobody_takes_does_not_keep_brig(user):
         p.stderr.close()
 
 
+FORGES = "echo FORGED >&0; read x; echo got $x"
+BY_NAME = "echo FORGED >/proc/self/fd/0; "  # Landlock's to refuse, which bubblewrap does not have
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock", "bwrap"])
+def test_a_result_is_not_forged_on_the_callers_terminal(user, backend):
+    if backend == "bwrap":
+        need("bwrap")
+    t = Terminal(user, [BRIG, "run", "--json", "--backend", backend, "--", "sh", "-c",
+                        FORGES if backend == "bwrap" else BY_NAME + FORGES])
+    try:
+        t.type("typed\n")
+        assert t.wait() == 0
+        lines = t.text.decode().splitlines()
+        assert lines[0] == "typed" and lines[1].startswith('{"v":1') and len(lines) == 2, lines
+        assert json.loads(lines[1])["stdout"] == "got typed\n"
+    finally:
+        t.close()
+
+
+def test_a_result_is_not_forged_in_a_file(user):
+    f = user.write(user.base / "both", "first\nsecond\n")
+    with open(f, "r+b", buffering=0) as both:
+        assert both.readline() == b"first\n"
+        p = user.popen([BRIG, "run", "--json", "--", "sh", "-c", BY_NAME + FORGES], stdin=both, stdout=both,
+                       stderr=subprocess.DEVNULL)
+        assert p.wait(10) == 0
+    text = f.read_text()
+    assert "FORGED\n" not in text and "got second" in text, text
+
+
 # -- --pty --------------------------------------------------------------------
 
 def test_pty_is_a_terminal(who, terminal):
