@@ -304,7 +304,7 @@ static void on_note(struct tree *t)
 		t->status_known = true;
 		t->left = n.left;
 		t->keeper_leaves = n.leaves;
-		t->res->cpu_ms = (double)n.cpu_us / 1e3;
+		watch_cpu(n.cpu_us, t->res);
 		if (!t->res->max_rss_kb) /* the group's own peak is the better number */
 			t->res->max_rss_kb = n.max_rss_kb;
 		break;

@@ -154,8 +154,8 @@ static bool reap(struct run *r)
 		run_kill(r);
 	while ((got = wait4(r->init, &st, 0, &ru)) < 0 && errno == EINTR)
 		;
-	r->res->cpu_ms = (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1e3 +
-			 (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e3;
+	watch_cpu((uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000 +
+			  (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec), r->res);
 	if (!r->res->max_rss_kb) /* the group's own peak is the better number */
 		r->res->max_rss_kb = (uint64_t)ru.ru_maxrss;
 	return got == r->init;

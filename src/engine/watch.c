@@ -264,6 +264,12 @@ void watch_foresee(struct cgroup *cg)
 	cgroup_open_usage(cg);
 }
 
+void watch_cpu(uint64_t us, struct brig_result *res)
+{
+	if ((double)us / 1e3 > res->cpu_ms)
+		res->cpu_ms = (double)us / 1e3;
+}
+
 void watch_account(struct cgroup *cg, struct brig_result *res)
 {
 	struct cgroup_usage u = { 0 };
@@ -273,6 +279,7 @@ void watch_account(struct cgroup *cg, struct brig_result *res)
 	cgroup_read_usage(cg, &u);
 	if (u.memory_peak)
 		res->max_rss_kb = u.memory_peak / 1024;
+	watch_cpu(u.cpu_us, res);
 	res->oom = u.oom_kills > 0;
 	if (u.oom_kills)
 		result_deny(res, "memory", "memory limit",

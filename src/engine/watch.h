@@ -91,6 +91,10 @@ void watch_sweep(const struct protect *p, int wsfd, struct brig_result *res);
 /* Nobody enters the groups any more, and nobody waits for us until the command has ended:
  * what would take its time then. */
 void watch_foresee(struct cgroup *cg);
+/* Processor time by one way of counting.  The largest is the truth: who is reaped by nobody,
+ * as his parent ignores SIGCHLD, is in the group's only; who came into a group late has been
+ * elsewhere before. */
+void watch_cpu(uint64_t us, struct brig_result *res);
 /* What the control groups counted. */
 void watch_account(struct cgroup *cg, struct brig_result *res);
 
