@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MB = 1024 * 1024 };
@@ -242,6 +243,31 @@ static int output(int argc, char **argv)
 	return done == mb ? 0 : 1;
 }
 
+/* Processor time of a child whose parent ignores SIGCHLD, and so never reaps it. */
+static int unreaped(int argc, char **argv)
+{
+	long ms = number(argc, argv, 0, 500);
+	int end[2];
+	char c;
+
+	signal(SIGCHLD, SIG_IGN);
+	if (pipe(end) < 0)
+		return unusable("pipe: %s", why());
+	pid_t pid = fork();
+	if (pid < 0)
+		return unusable("fork: %s", why());
+	if (pid == 0) {
+		while (clock() < ms * (CLOCKS_PER_SEC / 1000))
+			;
+		_exit(0);
+	}
+	close(end[1]);
+	if (read(end[0], &c, 1) != 0)
+		return unusable("read: %s", why());
+	usleep(50000); /* its end is further on than its descriptors' */
+	return 0;
+}
+
 /* Nobody has read from a full standard output for a while. */
 static bool nobody_reads(int full)
 {
@@ -294,6 +320,8 @@ const struct probe probes_resources[] = {
 	{ "fill-inodes", "[N] [DIR]", "DIR (/tmp) takes fewer than N files", BY_NAME, true, 0, fill_inodes },
 	{ "fill-memfd", "[MB]", "memfds are limited below MB", BY_NAME, true, 0, fill_memfd },
 	{ "file-size", "[MB] [DIR]", "a file cannot reach MB", BY_NAME, true, 0, file_size },
+	{ "unreaped", "[MS]", "uses MS of processor time in a child that nobody waits for, no verdict",
+	  BY_NAME, false, 0, unreaped },
 	{ "steal-output", "", "takes its own output from under who captures it, for ever, no verdict",
 	  BY_NAME, false, 0, steal_output },
 	{ "output", "[MB]", "writes MB to standard output, no verdict", BY_NAME, false, 0, output },
