@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/nudge.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/seccomp.h"
@@ -71,17 +72,24 @@ static bool is_tcp(int fd)
 }
 
 /* To a listener of ours.  A socket that blocks must not block us: the flag is the
- * socket's, so it is put back.  -errno. */
+ * socket's, so it is put back.  Another thread of the command may do so before: then we are
+ * interrupted, which leaves the connection in progress, too.  -errno. */
 static int dial(int fd, const struct sockaddr_in *a)
 {
 	int flags = fcntl(fd, F_GETFL);
 	struct pollfd p = { fd, POLLOUT, 0 };
+	struct nudge n;
 
 	if (flags < 0)
 		return -errno;
 	if (!(flags & O_NONBLOCK))
 		fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	nudge_start(&n);
+	nudge_every(&n, WAIT_MS);
 	int r = connect(fd, (const struct sockaddr *)a, sizeof *a) < 0 ? -errno : 0;
+	nudge_end(&n);
+	if (r == -EINTR)
+		r = -EINPROGRESS;
 	if (r == -EINPROGRESS && !(flags & O_NONBLOCK)) {
 		int e = ETIMEDOUT;
 		socklen_t len = sizeof e;

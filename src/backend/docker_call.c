@@ -47,7 +47,6 @@ static int block_signals(struct docker_run *r, struct brig_error *err)
 static int make_stdio(struct docker_run *r, int fds[3], struct brig_error *err)
 {
 	const struct spec *s = r->spec;
-	int p[2];
 
 	fds[0] = STDIN_FILENO;
 	fds[1] = STDOUT_FILENO;
@@ -57,8 +56,11 @@ static int make_stdio(struct docker_run *r, int fds[3], struct brig_error *err)
 		int flags = fcntl(fd, F_GETFL);
 		/* names could be looked up from a directory: a way out */
 		if (flags >= 0 && fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode) &&
-		    !(flags & O_PATH))
+		    !(flags & O_PATH)) {
+			if (caller_tty_maybe(st.st_mode, st.st_rdev))
+				r->caller.streams |= 1u << fd;
 			continue;
+		}
 		err_set(err, BRIG_E_BAD_FD, 0, "docker",
 			"standard descriptor %d is closed or a directory", fd);
 		err_fix(err, "redirect it: </dev/null, for one");
@@ -67,12 +69,11 @@ static int make_stdio(struct docker_run *r, int fds[3], struct brig_error *err)
 	if (!s->capture || s->pty)
 		return 0;
 	for (int i = 1; i < 3; i++) {
-		if (pipe2(p, O_CLOEXEC) < 0)
-			return err_set(err, BRIG_E_NO_MEMORY, errno, "docker", "pipes");
-		*(i == 1 ? &r->out_read : &r->err_read) = p[0];
-		fds[i] = p[1];
+		int e = fd_pipe_from_command(i == 1 ? &r->out_read : &r->err_read, &fds[i]);
+		if (e < 0)
+			return err_set(err, BRIG_E_NO_MEMORY, -e, "docker", "pipes");
 		/* /dev/stdout is opened by name inside, under the container's id */
-		if (geteuid() == 0 && fchown(p[1], docker_uid(s), docker_gid(s)) < 0)
+		if (geteuid() == 0 && fchown(fds[i], docker_uid(s), docker_gid(s)) < 0)
 			return err_set(err, BRIG_E_SETUP_FAILED, errno, "docker", "pipes");
 	}
 	return 0;
@@ -286,15 +287,15 @@ static void on_egress(struct docker_run *r)
 static void dispatch(struct docker_run *r, const struct pollfd *p)
 {
 	if (p[P_OUT].revents)
-		docker_drain(&r->out_read, &r->res->out);
+		watch_drain(&r->out_read, &r->res->out);
 	if (p[P_ERR].revents)
-		docker_drain(&r->err_read, &r->res->err);
+		watch_drain(&r->err_read, &r->res->err);
 	if (p[P_STDOUT].revents)
-		docker_flush(&r->to_out, STDOUT_FILENO);
+		docker_flush(r, &r->to_out, STDOUT_FILENO);
 	if (p[P_STDERR].revents)
-		docker_flush(&r->to_err, STDERR_FILENO);
+		docker_flush(r, &r->to_err, STDERR_FILENO);
 	if ((p[P_PTY].revents & POLLOUT) && r->to_pty.len)
-		docker_flush(&r->to_pty, r->pty);
+		docker_flush(r, &r->to_pty, r->pty);
 	if (p[P_PTY].revents & ~POLLOUT)
 		docker_from_pty(r);
 	if (p[P_STDIN].revents)
@@ -475,7 +476,6 @@ void docker_call(const struct docker_job *j, struct docker_parked *p,
 		.job = j, .spec = j->spec, .p = p, .stop = stop, .res = res,
 		.groups = { -1, -1, -1, false }, .sigfd = -1, .init_pidfd = -1,
 		.out_read = -1, .err_read = -1, .pty = -1, .pty_slave = -1,
-		.stdin_flags = -1,
 	};
 	if (j->spec->name && !res->name)
 		res->name = strdup(j->spec->name);

@@ -4,9 +4,9 @@
 #define BACKEND_DOCKER_CALL_H
 
 #include <signal.h>
-#include <termios.h>
 
 #include "backend/docker.h"
+#include "engine/terminal.h"
 
 /* What was read for one side and waits for the other.  As long as it is not
  * empty nothing more is read from where it came: a stuck reader stops the
@@ -37,11 +37,9 @@ struct docker_run {
 	struct park_status status;
 	uint64_t t_release, t_ending;
 	sigset_t old_mask;
-	bool tty_saved;
-	int stdin_flags;
-	struct termios tty;
+	struct caller_tty caller;
+	struct nudge nudge; /* for the caller's input and output */
 };
-
 
 /* docker_streams.c */
 void docker_terminal_start(struct docker_run *r);
@@ -51,10 +49,9 @@ void docker_terminal_end(struct docker_run *r);
 void docker_window(uint16_t *rows, uint16_t *cols);
 /* Output that came by the channel: captured, or queued for our own. */
 void docker_output(struct docker_run *r, bool is_err, const char *data, size_t len);
-void docker_flush(struct docker_queue *q, int fd);
+void docker_flush(const struct docker_run *r, struct docker_queue *q, int fd);
 void docker_from_stdin(struct docker_run *r);
 void docker_from_pty(struct docker_run *r);
-void docker_drain(int *fd, struct capture *c);
 /* What is left in pipes and queues when everything has ended. */
 void docker_drain_rest(struct docker_run *r);
 

@@ -26,16 +26,14 @@ void docker_window(uint16_t *rows, uint16_t *cols)
 
 void docker_terminal_start(struct docker_run *r)
 {
-	if (tcgetattr(STDIN_FILENO, &r->tty) == 0) {
-		r->tty_saved = true;
-		r->stdin_flags = fcntl(STDIN_FILENO, F_GETFL);
-	}
+	caller_tty_save(&r->caller);
+	nudge_start(&r->nudge);
 	if (!r->spec->pty) {
 		r->stdin_open = r->p->stream;
 		return;
 	}
-	if (r->tty_saved) {
-		struct termios raw = r->tty;
+	if (r->caller.saved && r->caller.fd == STDIN_FILENO) {
+		struct termios raw = r->caller.was;
 		cfmakeraw(&raw);
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	}
@@ -59,12 +57,7 @@ void docker_terminal_resize(struct docker_run *r)
 
 void docker_terminal_end(struct docker_run *r)
 {
-	if (!r->tty_saved)
-		return;
-	tcsetattr(STDIN_FILENO, TCSANOW, &r->tty);
-	ioctl(STDIN_FILENO, TIOCNXCL);
-	if (r->stdin_flags >= 0)
-		fcntl(STDIN_FILENO, F_SETFL, r->stdin_flags);
+	caller_tty_restore(&r->caller);
 }
 
 void docker_output(struct docker_run *r, bool is_err, const char *data, size_t len)
@@ -93,17 +86,17 @@ void docker_output(struct docker_run *r, bool is_err, const char *data, size_t l
 			r->res->out.dropped += len;
 			return;
 		}
-		docker_flush(q, fd);
+		docker_flush(r, q, fd);
 	}
 }
 
-/* Writes what the reader takes now; a pipe that polls writable takes 4096. */
-void docker_flush(struct docker_queue *q, int fd)
+/* Writes what the reader takes now. */
+void docker_flush(const struct docker_run *r, struct docker_queue *q, int fd)
 {
-	size_t n = q->len - q->at < 4096 ? q->len - q->at : 4096;
-	ssize_t done = write(fd, q->data + q->at, n);
+	ssize_t done = nudge_write(fd == r->pty ? NULL : &r->nudge, fd, q->data + q->at,
+				   q->len - q->at);
 
-	if (done < 0 && (errno == EINTR || errno == EAGAIN))
+	if (done == -EINTR || done == -EAGAIN)
 		return;
 	if (done < 0 || (q->at += (size_t)done) == q->len)
 		q->at = q->len = 0; /* done, or nobody to write to */
@@ -117,9 +110,9 @@ void docker_flush(struct docker_queue *q, int fd)
 void docker_from_stdin(struct docker_run *r)
 {
 	struct docker_queue *q = &r->to_pty;
-	ssize_t n = read(STDIN_FILENO, q->data, sizeof q->data);
+	ssize_t n = nudge_read(&r->nudge, STDIN_FILENO, q->data, sizeof q->data);
 
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+	if (n == -EINTR || n == -EAGAIN)
 		return;
 	if (n <= 0)
 		r->stdin_open = false;
@@ -149,17 +142,6 @@ void docker_from_pty(struct docker_run *r)
 		fd_close(&r->pty); /* EIO: the last slave closed */
 }
 
-void docker_drain(int *fd, struct capture *c)
-{
-	big_buffer char data[65536];
-	ssize_t n = read(*fd, data, sizeof data);
-
-	if (n > 0)
-		capture_add(c, data, (size_t)n);
-	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
-		fd_close(fd);
-}
-
 static bool ready(int fd, short events, int ms)
 {
 	struct pollfd p = { fd, events, 0 };
@@ -169,23 +151,22 @@ static bool ready(int fd, short events, int ms)
 
 void docker_drain_rest(struct docker_run *r)
 {
-	while (ready(r->out_read, POLLIN, 0))
-		docker_drain(&r->out_read, &r->res->out);
-	while (ready(r->err_read, POLLIN, 0))
-		docker_drain(&r->err_read, &r->res->err);
+	watch_drain_rest(&r->out_read, &r->res->out);
+	watch_drain_rest(&r->err_read, &r->res->err);
 	/* as far as the reader takes it: one that is stuck gets a moment */
 	uint64_t until = now_ns() + 500000000u;
 	while (now_ns() < until) {
 		if (r->to_out.len) {
 			if (ready(STDOUT_FILENO, POLLOUT, 100))
-				docker_flush(&r->to_out, STDOUT_FILENO);
+				docker_flush(r, &r->to_out, STDOUT_FILENO);
 		} else if (r->to_err.len) {
 			if (ready(STDERR_FILENO, POLLOUT, 100))
-				docker_flush(&r->to_err, STDERR_FILENO);
+				docker_flush(r, &r->to_err, STDERR_FILENO);
 		} else if (ready(r->pty, POLLIN, 0)) {
 			docker_from_pty(r);
 		} else {
 			break;
 		}
 	}
+	nudge_end(&r->nudge);
 }

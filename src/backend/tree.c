@@ -95,7 +95,7 @@ static int give_streams(const struct tree *t)
 
 	if (!s->as_root || !t->job->sandbox)
 		return 0;
-	for (int i = 0; i < 3; i++)
+	for (int i = s->pty ? 0 : 1; i < 3; i++) /* the caller's input is his */
 		if (t->ends.stdio[i] >= 0 &&
 		    fchown(t->ends.stdio[i], s->host_uid, s->host_gid) < 0)
 			return -errno;
@@ -117,7 +117,7 @@ static int make_channels(struct tree *t, struct brig_error *err)
 	if (r == 0)
 		r = make_pipe(&t->note_read, &t->note_write);
 	if (r == 0 && t->job->gate) {
-		r = make_pipe(&t->say_read, &t->ends.say);
+		r = fd_pipe_from_command(&t->say_read, &t->ends.say);
 		if (r == 0)
 			r = make_pipe(&t->status_read, &t->ends.status);
 		if (r == 0)
@@ -128,9 +128,10 @@ static int make_channels(struct tree *t, struct brig_error *err)
 	if (r == 0 && s->pty) {
 		r = make_terminal(t);
 	} else if (r == 0 && s->capture) {
-		r = make_pipe(&t->out_read, &t->ends.stdio[1]);
+		r = fd_pipe_from_command(&t->out_read, &t->ends.stdio[1]);
 		if (r == 0)
-			r = make_pipe(&t->err_read, &t->ends.stdio[2]);
+			r = fd_pipe_from_command(&t->err_read, &t->ends.stdio[2]);
+		t->ends.stdio[0] = run_input_to_read(&t->term);
 	}
 	if (r == 0)
 		r = give_streams(t);
@@ -220,7 +221,7 @@ static int make_before(struct tree *t, bool limits, struct brig_error *err)
 
 static int prepare(struct tree *t, struct brig_error *err)
 {
-	int r = run_check_stdio(err);
+	int r = run_check_stdio(&t->term, err);
 
 	if (r < 0)
 		return r;

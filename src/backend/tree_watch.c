@@ -304,7 +304,7 @@ static void on_note(struct tree *t)
 		t->status_known = true;
 		t->left = n.left;
 		t->keeper_leaves = n.leaves;
-		t->res->cpu_ms = (double)n.cpu_us / 1e3;
+		watch_cpu(n.cpu_us, t->res);
 		if (!t->res->max_rss_kb) /* the group's own peak is the better number */
 			t->res->max_rss_kb = n.max_rss_kb;
 		break;
@@ -383,7 +383,7 @@ static void drain_rest(struct tree *t)
 	struct pollfd p = { .fd = t->say_read, .events = POLLIN };
 	while (t->say_read >= 0 && poll(&p, 1, 0) > 0)
 		on_said(t);
-	terminal_drain(&t->term);
+	watch_drain_terminal(&t->term, &t->sig, t->res->timed_out);
 }
 
 /* Milliseconds until the deadline of the current phase, -1 for none; 0 passed. */

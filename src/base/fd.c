@@ -16,6 +16,17 @@ void fd_make_room(int fd, unsigned many)
 	fd_close(&far);
 }
 
+int fd_pipe_from_command(int *r, int *w)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return -errno;
+	*r = p[0];
+	*w = p[1];
+	return fcntl(*r, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
 ssize_t fd_read_full(int fd, void *buf, size_t len)
 {
 	size_t got = 0;

@@ -57,6 +57,14 @@ static inline void fd_close(int *fd)
  * do.  When it cannot grow, the rest is only slow. */
 void fd_make_room(int fd, unsigned many);
 
+/*
+ * A pipe for what a command writes and we read when poll() says so.  The command can open the
+ * other end of what it has (/proc/self/fd), and take the bytes between our poll() and our
+ * read(): so ours never waits.  Only ours: the flag is of one open file, and that of the
+ * writing end is another.  0 or -errno.
+ */
+int fd_pipe_from_command(int *r, int *w);
+
 /* Reads until len bytes or end of file, across EINTR.  Bytes read or -errno. */
 ssize_t fd_read_full(int fd, void *buf, size_t len);
 

@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/nudge.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "policy/load.h"
@@ -92,9 +93,24 @@ static void refuse_in_json(int argc, char **argv)
 	brig_result_free(res);
 }
 
+/* From here on what is said to a person, and not taken by anybody for so long, is lost: the
+ * command may have filled the pipe, and who reads it wait for our end.  The result object is
+ * not: whoever asked for it reads it. */
+static void speak_briefly(void)
+{
+	enum { SAID_MS = 1000 };
+	static struct nudge n;
+
+	if (!n.on && nudge_start(&n) == 0)
+		nudge_every(&n, SAID_MS);
+}
+
 /* What was found in the workspace concerns the person, whatever they read. */
 static void warn_path(void *arg, const char *target, const char *text)
 {
+	speak_briefly();
+	if (ferror(stderr))
+		return;
 	cleanup_free char *what = str_printable(target);
 	cleanup_free char *how = str_printable(text);
 
@@ -108,8 +124,10 @@ static void print_learned(const struct brig_result *res)
 {
 	cleanup_free char *text = res->learning ? learned_text(res) : NULL;
 
-	if (text)
+	if (text) {
+		speak_briefly();
 		fputs(text, stderr);
+	}
 }
 
 /* A person at a terminal is not on the clock, and sees where he is; unless the
@@ -157,6 +175,7 @@ static int run_request(struct brig_spec *rq, bool person)
 	}
 	code = brig_result_exit_code(res);
 	if (err.code != BRIG_E_OK) {
+		speak_briefly();
 		cli_error(&err);
 		if (code == EXIT_REFUSED)
 			code = cli_error_code(&err, true);

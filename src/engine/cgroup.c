@@ -275,6 +275,7 @@ void cgroup_init(struct cgroup *cg)
 	cg->n_task_fds = 0;
 	for (int i = 0; i < CG_USE__N; i++)
 		cg->usage_fds[i] = -1;
+	cg->usage_open = false;
 	cg->n_dirs = 0;
 	cg->scope = false;
 	cg->leaf[0] = '\0';
@@ -503,6 +504,7 @@ void cgroup_close(struct cgroup *cg)
 	cg->n_task_fds = 0;
 	for (int i = 0; i < CG_USE__N; i++)
 		fd_close(&cg->usage_fds[i]);
+	cg->usage_open = false;
 }
 
 unsigned cgroup_probe(struct cgroup *cg)

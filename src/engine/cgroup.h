@@ -33,7 +33,7 @@ struct cgroup_want {
 enum { CG_ALL = CG_MEMORY | CG_PIDS | CG_CPU };
 
 enum { CG_MAX_DIRS = 4 };
-enum { CG_USE_PEAK, CG_USE_OOM, CG_USE_PIDS, CG_USE__N };
+enum { CG_USE_PEAK, CG_USE_OOM, CG_USE_PIDS, CG_USE_CPU, CG_USE__N };
 
 /* Something for people to read, and which limits it is about. */
 struct cg_words {
@@ -56,6 +56,7 @@ struct cgroup {
 	int task_fds[CG_MAX_DIRS]; /* v1: `tasks` files, opened; the child writes "0" */
 	int n_task_fds;
 	int usage_fds[CG_USE__N];  /* what cgroup_read_usage() reads, or -1 */
+	bool usage_open;           /* and what is -1 then does not exist */
 	int n_dirs;                /* that many of dirs[] and groups[] are filled in */
 	unsigned bits[CG_MAX_DIRS]; /* CG_ bits the group in dirs[] limits */
 	bool scope;                /* v2 scope made by the systemd manager */
@@ -76,6 +77,7 @@ struct cgroup_usage {
 	uint64_t memory_peak;  /* bytes, 0 unknown */
 	uint64_t oom_kills;
 	uint64_t pids_refused; /* forks refused by the limit */
+	uint64_t cpu_us;       /* of all that were ever in it, reaped or not; 0 unknown */
 };
 
 /* Marks *cg as empty (all descriptors -1). */

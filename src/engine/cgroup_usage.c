@@ -20,6 +20,8 @@ static const struct {
 	[CG_USE_PEAK] = { CG_MEMORY, "memory.max_usage_in_bytes", "memory.peak" }, /* 5.19 */
 	[CG_USE_OOM] = { CG_MEMORY, "memory.oom_control", "memory.events" },
 	[CG_USE_PIDS] = { CG_PIDS, "pids.events", "pids.events" },
+	/* version 1: where both controllers are mounted together, as they mostly are */
+	[CG_USE_CPU] = { CG_CPU, "cpuacct.usage", "cpu.stat" },
 };
 
 static int open_below(const char *dir, const char *file)
@@ -32,6 +34,9 @@ static int open_below(const char *dir, const char *file)
 
 void cgroup_open_usage(struct cgroup *cg)
 {
+	if (cg->usage_open)
+		return;
+	cg->usage_open = true;
 	for (int i = 0; i < cg->n_dirs; i++)
 		for (int k = 0; k < CG_USE__N; k++)
 			if (cg->usage_fds[k] < 0 && cg->dirs[i][0] &&
@@ -59,4 +64,7 @@ void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *u)
 	u->memory_peak = strtoull(text_of(cg, CG_USE_PEAK, text, sizeof text), NULL, 10);
 	u->oom_kills = cg_key_value(text_of(cg, CG_USE_OOM, text, sizeof text), "oom_kill");
 	u->pids_refused = cg_key_value(text_of(cg, CG_USE_PIDS, text, sizeof text), "max");
+	text_of(cg, CG_USE_CPU, text, sizeof text);
+	u->cpu_us = cg->version == 2 ? cg_key_value(text, "usage_usec") :
+				       strtoull(text, NULL, 10) / 1000;
 }

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,9 +46,10 @@ static void prepare_filter(struct run *r)
  * command gets as it is.  A directory there (or a bare path descriptor) would be
  * a way out: names can be looked up from it.
  */
-int run_check_stdio(struct brig_error *err)
+int run_check_stdio(struct terminal *t, struct brig_error *err)
 {
 	static const char *const names[] = { "input", "output", "error" };
+	struct stat in = { 0 };
 
 	for (int fd = 0; fd < 3; fd++) {
 		struct stat st;
@@ -55,6 +57,14 @@ int run_check_stdio(struct brig_error *err)
 		if (flags < 0 || fstat(fd, &st) < 0)
 			return err_set(err, BRIG_E_BAD_FD, errno, "prepare",
 				       "standard %s", names[fd]);
+		if (caller_tty_maybe(st.st_mode, st.st_rdev))
+			t->caller.streams |= 1u << fd;
+		if (fd == STDIN_FILENO && (flags & O_ACCMODE) == O_RDWR)
+			in = st;
+		/* a terminal may have two names (/dev/tty) */
+		if (fd == STDOUT_FILENO && in.st_mode)
+			t->two_way = (t->caller.streams & 3) == 3 ||
+				     (in.st_dev == st.st_dev && in.st_ino == st.st_ino);
 		if (!S_ISDIR(st.st_mode) && !(flags & O_PATH))
 			continue;
 		err_set(err, BRIG_E_BAD_FD, 0, "prepare",
@@ -66,10 +76,33 @@ int run_check_stdio(struct brig_error *err)
 	return 0;
 }
 
+/*
+ * The same file, and its own place in it, without the right to write.  The one it is made of
+ * may be the multiplexer of terminals, which would make another; and a socket has no name.
+ */
+int run_input_to_read(const struct terminal *t)
+{
+	static const char self[] = "/proc/self/fd/0";
+	const dev_t multiplexer = makedev(5, 2);
+	struct stat was, st;
+
+	if (!t->two_way || fstat(STDIN_FILENO, &was) < 0 ||
+	    (S_ISCHR(was.st_mode) && was.st_rdev == multiplexer))
+		return -1;
+	/* it waits neither for a line nor, as a FIFO, for who writes: that is us */
+	cleanup_close int fd = openat(AT_FDCWD, self,
+				      O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != was.st_dev || st.st_ino != was.st_ino)
+		return -1;
+	if (S_ISREG(st.st_mode))
+		lseek(fd, lseek(STDIN_FILENO, 0, SEEK_CUR), SEEK_SET);
+	return fcntl(fd, F_SETFL, 0) < 0 ? -1 : take_fd(&fd);
+}
+
 static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 {
 	struct launch *l = &r->l;
-	int bad = run_check_stdio(err);
+	int bad = run_check_stdio(&r->term, err);
 
 	if (bad < 0)
 		return bad;
@@ -121,8 +154,8 @@ static bool reap(struct run *r)
 		run_kill(r);
 	while ((got = wait4(r->init, &st, 0, &ru)) < 0 && errno == EINTR)
 		;
-	r->res->cpu_ms = (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1e3 +
-			 (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e3;
+	watch_cpu((uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000 +
+			  (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec), r->res);
 	if (!r->res->max_rss_kb) /* the group's own peak is the better number */
 		r->res->max_rss_kb = (uint64_t)ru.ru_maxrss;
 	return got == r->init;
@@ -199,7 +232,7 @@ static bool finish(struct run *r)
 	int *fds[] = { &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.trees_child,
 		       &r->l.trees_supervisor, &r->l.status_read,
 		       &r->l.status_write, &r->l.death_read, &r->l.death_write,
-		       &r->l.stdio[1], &r->l.stdio[2], &r->init_pidfd,
+		       &r->l.stdio[0], &r->l.stdio[1], &r->l.stdio[2], &r->init_pidfd,
 		       &r->job_pidfd, &r->listener, &r->out_read, &r->err_read,
 		       &r->term.pty, &r->term.pty_slave, &r->seen.top };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)

@@ -4,6 +4,7 @@
 
 #include "engine/result.h"
 #include "engine/spec.h"
+#include "engine/terminal.h"
 
 /*
  * Carries out a spec: plans and builds the sandbox, reads the evidence, releases
@@ -12,8 +13,14 @@
  */
 void engine_run(const struct spec *s, struct brig_result *res);
 
-/* Refuses standard streams through which names of the host could be looked up.
- * 0 or -errno with err. */
-int run_check_stdio(struct brig_error *err);
+/* Refuses standard streams through which names of the host could be looked up, and notes in
+ * *t what there is to know about the others.  0 or -errno with err. */
+int run_check_stdio(struct terminal *t, struct brig_error *err);
+/*
+ * For a command whose output is captured, and whose standard input is its caller's standard
+ * output, too: it could write a result object of its own there.  A descriptor of the same,
+ * to be read only; -1 when there is no need, or none can be had.
+ */
+int run_input_to_read(const struct terminal *t);
 
 #endif

@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/diagnose.h"
+#include "engine/run.h"
 #include "engine/run_internal.h"
 
 _Static_assert((int)WIRE_FDS >= (int)CG_MAX_DIRS, "a record carries all groups");
@@ -52,14 +53,12 @@ int run_channels(struct run *r, struct brig_error *err)
 	l->death_read = p[0];
 	l->death_write = p[1];
 	if (l->spec->capture && !l->spec->pty) {
-		if (pipe2(p, O_CLOEXEC) < 0)
-			goto fail;
-		r->out_read = p[0];
-		l->stdio[1] = p[1];
-		if (pipe2(p, O_CLOEXEC) < 0)
-			goto fail;
-		r->err_read = p[0];
-		l->stdio[2] = p[1];
+		int e = fd_pipe_from_command(&r->out_read, &l->stdio[1]);
+		if (e == 0)
+			e = fd_pipe_from_command(&r->err_read, &l->stdio[2]);
+		if (e < 0)
+			return err_set(err, BRIG_E_NO_MEMORY, -e, "prepare", "descriptors");
+		l->stdio[0] = run_input_to_read(&r->term);
 	}
 	snprintf(l->status_arg, sizeof l->status_arg, "%d", l->status_write);
 	snprintf(l->death_arg, sizeof l->death_arg, "%d", l->death_read);
@@ -232,6 +231,7 @@ static int start_builder(struct run *r, struct brig_error *err)
 	fd_close(&l->trees_child);
 	fd_close(&l->status_write);
 	fd_close(&l->death_read);
+	fd_close(&l->stdio[0]);
 	fd_close(&l->stdio[1]);
 	fd_close(&l->stdio[2]);
 	return e < 0 ? err_set(err, BRIG_E_SETUP_FAILED, -e, "clone", "the processors") : 0;

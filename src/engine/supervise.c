@@ -585,7 +585,7 @@ void supervise(struct run *r)
 		on_status(r);
 	watch_drain_rest(&r->out_read, &r->res->out);
 	watch_drain_rest(&r->err_read, &r->res->err);
-	terminal_drain(&r->term);
+	watch_drain_terminal(&r->term, &r->sig, r->res->timed_out);
 	terminal_end(&r->term);
 	conclude(r);
 }

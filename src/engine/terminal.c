@@ -2,8 +2,11 @@
 /* The supervisor's side of a terminal: raw mode, size, copying, restoring. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,16 +14,65 @@
 #include "base/fd.h"
 #include "engine/terminal.h"
 
+bool caller_tty_maybe(mode_t mode, dev_t rdev)
+{
+	enum { MEMORY = 1 }; /* /dev/null and its like */
+
+	return S_ISCHR(mode) && major(rdev) != MEMORY;
+}
+
+void caller_tty_save(struct caller_tty *c)
+{
+	/* Not that of standard error alone: in a pipeline it is the terminal of a pager, too,
+	 * which has settings of its own by the time we end. */
+	for (int fd = STDIN_FILENO; fd <= STDOUT_FILENO && !c->saved; fd++) {
+		if (!(c->streams & 1u << fd) || tcgetattr(fd, &c->was) < 0)
+			continue;
+		c->saved = true;
+		c->fd = fd;
+		c->flags = fcntl(fd, F_GETFL);
+	}
+}
+
+/* Output that was stopped with tcflow() stays so for everybody, and who writes, waits. */
+static void caller_tty_go_on(const struct caller_tty *c)
+{
+	sigset_t ttou, old;
+
+	/* also from the background, where it is no offence */
+	sigemptyset(&ttou);
+	sigaddset(&ttou, SIGTTOU);
+	sigprocmask(SIG_BLOCK, &ttou, &old);
+	for (int fd = 0; fd < 3; fd++)
+		if (c->streams & 1u << fd)
+			tcflow(fd, TCOON);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+void caller_tty_restore(struct caller_tty *c)
+{
+	if (c->streams)
+		caller_tty_go_on(c);
+	if (!c->saved)
+		return;
+	/* in the background it is what the shell has made of it meanwhile */
+	pid_t front = c->fd == STDIN_FILENO ? -1 : tcgetpgrp(c->fd);
+	if (front >= 0 && front != getpgrp())
+		return;
+	tcsetattr(c->fd, TCSANOW, &c->was);
+	ioctl(c->fd, TIOCNXCL);
+	if (c->flags >= 0)
+		fcntl(c->fd, F_SETFL, c->flags);
+}
+
 void terminal_start(struct terminal *t)
 {
-	if (tcgetattr(STDIN_FILENO, &t->tty) == 0) {
-		t->tty_saved = true;
-		t->stdin_flags = fcntl(STDIN_FILENO, F_GETFL);
-	}
+	caller_tty_save(&t->caller);
 	if (t->pty < 0)
 		return;
-	if (t->tty_saved) {
-		struct termios raw = t->tty;
+	nudge_start(&t->nudge);
+	if (t->caller.saved && t->caller.fd == STDIN_FILENO) {
+		struct termios raw = t->caller.was;
 		cfmakeraw(&raw);
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	}
@@ -45,33 +97,36 @@ void terminal_resize(struct terminal *t)
 	ioctl(t->pty, TIOCSWINSZ, &ws);
 }
 
-/* Reads into an empty buffer.  Bytes, 0 at the end, -1 to try again. */
-static ssize_t fill(struct term_buf *b, int fd)
+/* Reads into an empty buffer.  Bytes, 0 at the end, -1 to try again.  Only the pty's
+ * descriptor is told not to wait: it is ours. */
+static ssize_t fill(const struct terminal *t, struct term_buf *b, int fd)
 {
-	ssize_t n = read(fd, b->data, sizeof b->data);
+	ssize_t n = nudge_read(fd == t->pty ? NULL : &t->nudge, fd, b->data, sizeof b->data);
 
 	if (n > 0) {
 		b->at = 0;
 		b->len = (size_t)n;
 		return n;
 	}
-	return n < 0 && (errno == EINTR || errno == EAGAIN) ? -1 : 0;
+	return n == -EINTR || n == -EAGAIN ? -1 : 0;
 }
 
 /* Writes what the other side takes now. */
-static void empty(struct term_buf *b, int fd)
+static void empty(const struct terminal *t, struct term_buf *b, int fd)
 {
-	ssize_t n = write(fd, b->data + b->at, b->len - b->at);
+	ssize_t n = nudge_write(fd == t->pty ? NULL : &t->nudge, fd, b->data + b->at,
+				b->len - b->at);
 
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+	if (n == -EINTR || n == -EAGAIN)
 		return;
 	if (n < 0 || (b->at += (size_t)n) == b->len)
 		b->at = b->len = 0; /* done, or nobody to write to */
 }
 
-static void from_pty(struct terminal *t)
+/* As fill(). */
+static ssize_t from_pty(struct terminal *t)
 {
-	ssize_t n = fill(&t->to_user, t->pty);
+	ssize_t n = fill(t, &t->to_user, t->pty);
 
 	if (n == 0) {
 		fd_close(&t->pty); /* EIO: the last slave closed */
@@ -79,16 +134,17 @@ static void from_pty(struct terminal *t)
 		capture_add(t->capture, t->to_user.data, t->to_user.len);
 		t->to_user.len = 0;
 	}
+	return n;
 }
 
 static void to_user(struct terminal *t)
 {
-	empty(&t->to_user, STDOUT_FILENO);
+	empty(t, &t->to_user, STDOUT_FILENO);
 }
 
 static void to_pty(struct terminal *t)
 {
-	empty(&t->to_pty, t->pty);
+	empty(t, &t->to_pty, t->pty);
 }
 
 static uint64_t now_ms(void)
@@ -131,7 +187,7 @@ static void type_end(struct terminal *t)
 
 static void from_user(struct terminal *t)
 {
-	ssize_t n = fill(&t->to_pty, STDIN_FILENO);
+	ssize_t n = fill(t, &t->to_pty, STDIN_FILENO);
 
 	if (n > 0)
 		t->last = t->to_pty.data[n - 1];
@@ -179,30 +235,29 @@ void terminal_dispatch(struct terminal *t, const struct pollfd p[TERM_POLLS])
 		type_end(t);
 }
 
-void terminal_drain(struct terminal *t)
+int terminal_drain(struct terminal *t, int ms)
 {
-	for (uint64_t until = now_ms() + 500; now_ms() < until;) {
-		struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
-		if (t->to_user.len) {
-			if (poll(&out, 1, 100) > 0)
-				to_user(t);
-			continue;
-		}
-		struct pollfd p = { .fd = t->pty, .events = POLLIN };
-		if (t->pty < 0 || poll(&p, 1, 0) <= 0)
-			break;
-		from_pty(t);
+	enum { PTY_HOLDS = 1 << 17 }; /* and some more: no kernel lets it hold as much */
+	struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+	struct pollfd p = { .fd = t->pty, .events = POLLIN };
+	const size_t had = t->to_user.len - t->to_user.at;
+
+	if (had) {
+		if (poll(&out, 1, ms) <= 0)
+			return 0;
+		to_user(t);
+		return t->to_user.len - t->to_user.at < had;
 	}
+	/* somebody outside may have been handed the other side, and write without pause */
+	if (t->pty < 0 || t->rest >= PTY_HOLDS || poll(&p, 1, 0) <= 0)
+		return -1;
+	ssize_t n = from_pty(t);
+	t->rest += n > 0 ? (size_t)n : 0;
+	return n > 0;
 }
 
 void terminal_end(struct terminal *t)
 {
-	/* The command may have left the caller's terminal in any state, even
-	 * without a pty of its own: it had it as stdin. */
-	if (!t->tty_saved)
-		return;
-	tcsetattr(STDIN_FILENO, TCSANOW, &t->tty);
-	ioctl(STDIN_FILENO, TIOCNXCL);
-	if (t->stdin_flags >= 0)
-		fcntl(STDIN_FILENO, F_SETFL, t->stdin_flags);
+	nudge_end(&t->nudge);
+	caller_tty_restore(&t->caller);
 }

@@ -11,17 +11,33 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <termios.h>
 
+#include "base/nudge.h"
 #include "engine/capture.h"
 
 /* What was read on one side of the terminal and waits for the other.  As long
  * as it is not empty, nothing more is read: a stuck reader stops the command,
  * never the supervisor, whose deadline must fire whatever happens. */
 struct term_buf {
-	char data[4096]; /* a pipe that polls writable takes this much at once */
+	char data[4096];
 	size_t at, len;
 };
+
+/* The caller's own terminal.  Without one of its own the command has it, and may leave it in
+ * any state. */
+struct caller_tty {
+	unsigned streams;   /* bits of the standard streams that may be one, from who looked */
+	bool saved;
+	int fd, flags;      /* whose settings were saved: standard input, or else output */
+	struct termios was;
+};
+/* May it be a terminal?  What is surely none costs nothing. */
+bool caller_tty_maybe(mode_t mode, dev_t rdev);
+void caller_tty_save(struct caller_tty *c);
+/* Before anything is said: its output may have been stopped. */
+void caller_tty_restore(struct caller_tty *c);
 
 struct terminal {
 	int pty;                /* terminal master, -1: the command has none */
@@ -32,9 +48,10 @@ struct terminal {
 	unsigned end_gap;       /* it has ended, and that is typed again after so many ms; 0 not */
 	uint64_t t_end;         /* when it was typed last, in ms */
 	struct term_buf to_user, to_pty; /* read, not yet written on */
-	bool tty_saved;
-	int stdin_flags;
-	struct termios tty;
+	size_t rest;            /* bytes read after the command's end */
+	struct caller_tty caller;
+	bool two_way;           /* what is written to the caller's input comes out of his output */
+	struct nudge nudge;     /* for his input and output, with a pty */
 };
 
 /* Three descriptors to poll: the terminal, the caller's input and output. */
@@ -49,9 +66,9 @@ void terminal_poll(const struct terminal *t, struct pollfd p[TERM_POLLS]);
 int terminal_timeout(const struct terminal *t, int timeout);
 /* Acts on what poll() said, and on the time. */
 void terminal_dispatch(struct terminal *t, const struct pollfd p[TERM_POLLS]);
-/* After the command's end: the rest of its output, as far as the reader takes
- * it; one that is stuck gets a moment, not for ever. */
-void terminal_drain(struct terminal *t);
+/* After the command's end: a piece of the rest of its output, when the reader takes it within
+ * ms.  1 when some went, 0 when none did, -1 when none is left. */
+int terminal_drain(struct terminal *t, int ms);
 /* Puts the caller's terminal back as it was. */
 void terminal_end(struct terminal *t);
 

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -156,7 +157,8 @@ bool watch_signal(const struct signals *s, struct terminal *term, bool released,
 	return false;
 }
 
-void watch_drain(int *fd, struct capture *c)
+/* What read() said. */
+static ssize_t drain(int *fd, struct capture *c)
 {
 	big_buffer char data[65536];
 	ssize_t n = read(*fd, data, sizeof data);
@@ -165,14 +167,46 @@ void watch_drain(int *fd, struct capture *c)
 		capture_add(c, data, (size_t)n);
 	else if (n == 0 || (errno != EINTR && errno != EAGAIN))
 		fd_close(fd);
+	return n;
+}
+
+void watch_drain(int *fd, struct capture *c)
+{
+	drain(fd, c);
 }
 
 void watch_drain_rest(int *fd, struct capture *c)
 {
-	struct pollfd p = { .fd = *fd, .events = POLLIN };
+	int there = 0;
 
-	while (*fd >= 0 && poll(&p, 1, 0) > 0)
-		watch_drain(fd, c);
+	if (*fd < 0)
+		return;
+	/* As much as is there now, and not until there is no more: somebody outside may have
+	 * been handed the other end, and write without pause. */
+	if (ioctl(*fd, FIONREAD, &there) < 0)
+		there = 1 << 20; /* the most that an ordinary user's pipe holds */
+	while (*fd >= 0 && there > 0) {
+		ssize_t n = drain(fd, c);
+		if (n <= 0)
+			return;
+		there -= (int)n;
+	}
+}
+
+void watch_drain_terminal(struct terminal *t, const struct signals *s, bool late)
+{
+	const uint64_t most = 500000000;
+	uint64_t last = now_ns();
+	int r;
+
+	while ((r = terminal_drain(t, 50)) >= 0) {
+		const uint64_t now = now_ns();
+		if (r > 0 && !late)
+			last = now;
+		/* without a clock there is no waiting */
+		if (!now || now - last >= most || signals_ends_setup(signals_next(s)))
+			return;
+	}
 }
 
 void watch_fail_record(struct wire *w, enum brig_code *code, int *errnum, char **phase,
@@ -257,6 +291,12 @@ void watch_foresee(struct cgroup *cg)
 	cgroup_open_usage(cg);
 }
 
+void watch_cpu(uint64_t us, struct brig_result *res)
+{
+	if ((double)us / 1e3 > res->cpu_ms)
+		res->cpu_ms = (double)us / 1e3;
+}
+
 void watch_account(struct cgroup *cg, struct brig_result *res)
 {
 	struct cgroup_usage u = { 0 };
@@ -266,6 +306,7 @@ void watch_account(struct cgroup *cg, struct brig_result *res)
 	cgroup_read_usage(cg, &u);
 	if (u.memory_peak)
 		res->max_rss_kb = u.memory_peak / 1024;
+	watch_cpu(u.cpu_us, res);
 	res->oom = u.oom_kills > 0;
 	if (u.oom_kills)
 		result_deny(res, "memory", "memory limit",

@@ -67,11 +67,16 @@ void signals_forward(int pidfd, int sig, bool pty);
  * ends a set-up that has not come that far. */
 bool watch_signal(const struct signals *s, struct terminal *term, bool released, int pidfd);
 
-/* What there is to read now; closes the descriptor at its end. */
+/* What there is to read now, from a pipe of fd_pipe_from_command(); closes the descriptor at
+ * its end. */
 void watch_drain(int *fd, struct capture *c);
-/* All that is there without waiting for more: a process outside that was handed
- * the other end cannot make us wait for it. */
+/* All that is there without waiting for more, and no more than that: a process outside that
+ * was handed the other end cannot make us wait for it. */
 void watch_drain_rest(int *fd, struct capture *c);
+
+/* The rest of a terminal's output, as long as the reader takes any of it: one that is stuck
+ * gets a moment, and so does anyone after the deadline (late).  A signal ends it, too. */
+void watch_drain_terminal(struct terminal *t, const struct signals *s, bool late);
 
 /* The fields of a WIRE_FAIL record, checked: what may be wrong with one from
  * inside is put right.  phase and what are allocated, or NULL. */
@@ -90,6 +95,10 @@ void watch_denied(void *arg, const char *path, enum protect_fate fate, const cha
 /* Nobody enters the groups any more, and nobody waits for us until the command has ended:
  * what would take its time then. */
 void watch_foresee(struct cgroup *cg);
+/* Processor time by one way of counting.  The largest is the truth: who is reaped by nobody,
+ * as his parent ignores SIGCHLD, is in the group's only; who came into a group late has been
+ * elsewhere before. */
+void watch_cpu(uint64_t us, struct brig_result *res);
 /* What the control groups counted. */
 void watch_account(struct cgroup *cg, struct brig_result *res);
 

@@ -146,6 +146,9 @@ static void start_job(void)
 	p.out[0] = pipes[1][0];
 	p.out[1] = pipes[2][0];
 	nonblocking(p.in);
+	/* the command can open these, too, and take what ppoll() saw */
+	nonblocking(p.out[0]);
+	nonblocking(p.out[1]);
 }
 
 /* brig reads whatever we say, or is gone. */
@@ -163,6 +166,16 @@ static void copy_out(int *fd, uint32_t type)
 		tell(type, data, (size_t)n);
 	else if (n != -E_INTR && n != -E_AGAIN)
 		close_fd(fd); /* a terminal says EIO when its last slave is closed */
+}
+
+/* All that is there. */
+static void copy_rest(int *fd, uint32_t type)
+{
+	struct poll w = { *fd, POLL_IN, 0 };
+	static const long at_once[2] = { 0, 0 };
+
+	while (*fd >= 0 && SYS5(SYS_ppoll, &w, 1, at_once, 0, 8) > 0)
+		copy_out(fd, type);
 }
 
 /* Passes on what the command takes now. */
@@ -223,15 +236,10 @@ static void finish(void)
 	/* kill and reap all there is: then nothing inside runs any more */
 	SYS2(SYS_kill, -1, KILL);
 	reap(0);
-	for (int i = 0; i < 2; i++)
-		while (p.out[i] >= 0)
-			copy_out(&p.out[i], i ? PARK_ERR : PARK_OUT);
-	if (p.ch.stream && p.pty >= 0) {
-		struct poll w = { p.pty, POLL_IN, 0 };
-		static const long at_once[2] = { 0, 0 };
-		while (p.pty >= 0 && SYS5(SYS_ppoll, &w, 1, at_once, 0, 8) > 0)
-			copy_out(&p.pty, PARK_OUT);
-	}
+	copy_rest(&p.out[0], PARK_OUT);
+	copy_rest(&p.out[1], PARK_ERR);
+	if (p.ch.stream)
+		copy_rest(&p.pty, PARK_OUT);
 	struct park_status s = { p.status_known ? p.status : -1, peak_kb, total_us, { 0 } };
 	memcpy(s.key, p.key, sizeof s.key);
 	tell(PARK_STATUS, &s, sizeof s);

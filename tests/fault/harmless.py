@@ -68,7 +68,11 @@ HARMLESS = {
     ("supervisor", "getdents64"): "after the run, as fstat",
     ("supervisor", "getegid"): "cannot fail in a kernel; root's group is not used inside",
     ("supervisor", "getpid"): "cannot fail in a kernel; a check of who is the sender",
-    ("supervisor", "ioctl"): "a question whether standard input is a terminal",
+    ("supervisor", "ioctl"): "a question whether standard input is a terminal, or how much is left in a pipe: then as "
+                             "much as a pipe holds is read",
+    ("supervisor", "222"): "timer_create: what brig says on standard error may wait for its reader",
+    ("supervisor", "223"): "timer_settime: the same",
+    ("supervisor", "gettid"): "cannot fail in a kernel; the same",
     ("supervisor", "kill"): "the custodian ends by itself when its socket closes",
     ("supervisor", "lstat"): PLAN,
     ("supervisor", "newfstatat"): PLAN,

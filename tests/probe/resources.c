@@ -11,9 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MB = 1024 * 1024 };
@@ -241,6 +243,75 @@ static int output(int argc, char **argv)
 	return done == mb ? 0 : 1;
 }
 
+/* Processor time of a child whose parent ignores SIGCHLD, and so never reaps it. */
+static int unreaped(int argc, char **argv)
+{
+	long ms = number(argc, argv, 0, 500);
+	int end[2];
+	char c;
+
+	signal(SIGCHLD, SIG_IGN);
+	if (pipe(end) < 0)
+		return unusable("pipe: %s", why());
+	pid_t pid = fork();
+	if (pid < 0)
+		return unusable("fork: %s", why());
+	if (pid == 0) {
+		while (clock() < ms * (CLOCKS_PER_SEC / 1000))
+			;
+		_exit(0);
+	}
+	close(end[1]);
+	if (read(end[0], &c, 1) != 0)
+		return unusable("read: %s", why());
+	usleep(50000); /* its end is further on than its descriptors' */
+	return 0;
+}
+
+/* Nobody has read from a full standard output for a while. */
+static bool nobody_reads(int full)
+{
+	for (int i = 0; i < 300; i++) {
+		int n = 0;
+		if (ioctl(1, FIONREAD, &n) < 0 || n < full)
+			return false;
+		usleep(1000);
+	}
+	return true;
+}
+
+/*
+ * Whoever captures standard output and error waits for both, then reads.  While it is busy
+ * with the one, what is in the other is taken away again.  Having found a reader that sleeps
+ * in its read, we leave it alone: it is never to wake.
+ */
+static int steal_output(int argc, char **argv)
+{
+	int pages = fcntl(1, F_GETPIPE_SZ), err = open("/proc/self/fd/2", O_RDONLY | O_NONBLOCK);
+	char byte;
+	int n;
+
+	(void)argc;
+	(void)argv;
+	if (pages <= 0 || err < 0)
+		return unusable("standard error cannot be opened for reading: %s", why());
+	for (;;) {
+		if (write(2, "e", 1) != 1 || write(1, block, (size_t)pages) != pages ||
+		    write(2, "e", 1) != 1)
+			return unusable("write: %s", why());
+		do
+			if (ioctl(1, FIONREAD, &n) < 0)
+				return unusable("FIONREAD: %s", why());
+		while (n > pages - 4096);
+		while (read(err, &byte, 1) > 0)
+			;
+		if (write(1, block, (size_t)(pages - n)) < 0)
+			return unusable("write: %s", why());
+		if (nobody_reads(pages - n))
+			pause();
+	}
+}
+
 const struct probe probes_resources[] = {
 	{ "fork-bomb", "[MAX]", "processes are limited below MAX", BY_NAME, true, 0, fork_bomb },
 	{ "orphans", "[N]", "N orphans are reaped", BY_NAME, true, 0, orphan_storm },
@@ -249,6 +320,10 @@ const struct probe probes_resources[] = {
 	{ "fill-inodes", "[N] [DIR]", "DIR (/tmp) takes fewer than N files", BY_NAME, true, 0, fill_inodes },
 	{ "fill-memfd", "[MB]", "memfds are limited below MB", BY_NAME, true, 0, fill_memfd },
 	{ "file-size", "[MB] [DIR]", "a file cannot reach MB", BY_NAME, true, 0, file_size },
+	{ "unreaped", "[MS]", "uses MS of processor time in a child that nobody waits for, no verdict",
+	  BY_NAME, false, 0, unreaped },
+	{ "steal-output", "", "takes its own output from under who captures it, for ever, no verdict",
+	  BY_NAME, false, 0, steal_output },
 	{ "output", "[MB]", "writes MB to standard output, no verdict", BY_NAME, false, 0, output },
 	{ 0 },
 };

@@ -465,6 +465,20 @@ print(left)
 """
 
 
+@pytest.mark.parametrize("backend", ["native", "landlock", "bwrap"])
+def test_deadline_of_one_who_takes_his_own_output(caller, backend):
+    """What poll() saw is gone by the time it is read: the supervisor must not wait for more."""
+    need_backend(backend)
+    p = caller.popen([BRIG, "run", "--json", "--workspace", caller.ws, "--backend", backend, "--timeout", "2",
+                      "--ro", caller.probe_file, "--", caller.probe_file, "steal-output"],
+                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    try:
+        out, _ = p.communicate(timeout=15)
+    finally:
+        p.kill()
+    assert p.returncode == 124 and json.loads(out)["timed_out"], out
+
+
 @pytest.mark.parametrize("backend", ["native", *BACKENDS])
 def test_nobody_is_left_to_be_reaped(caller, backend):
     """Pid 1 of a container is mostly a program that does not expect children."""

@@ -260,6 +260,16 @@ def test_processor_time_of_what_was_left_running(who):
     assert 200 <= j["usage"]["cpu_ms"] <= 1000, j["usage"]
 
 
+def test_processor_time_of_one_whom_nobody_waits_for(who):
+    """His parent ignores SIGCHLD: only the group has counted him."""
+    j = who.run("/opt/probe", "unreaped", "500", opts=["--ro", "%s:/opt/probe" % who.probe_file]).json
+    assert j["exit"] == 0, j
+    v2 = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+    if "cpu" not in j["enforced"] or not (v2 or os.path.samefile("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpuacct")):
+        pytest.skip("no group here counts processor time and has the command in it")
+    assert 450 <= j["usage"]["cpu_ms"] <= 3000, j["usage"]
+
+
 def test_output_flood_does_not_grow_brig(who):
     p = who.popen([BRIG, "run", "--json", "--max-output", "4K", "--timeout", "1.5", "--", "yes"],
                   stdout=subprocess.PIPE)

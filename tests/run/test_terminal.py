@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -17,22 +18,25 @@ import pytest
 from conftest import BRIG, need, wait_until
 
 
+READ = {"x86_64": "0", "aarch64": "63"}.get(os.uname().machine)
+
+
 class Terminal:
     """brig (or anything) as the session leader on a pty of ours."""
 
-    def __init__(self, who, argv, rows=24, cols=80, env=None):
+    def __init__(self, who, argv, rows=24, cols=80, env=None, **streams):
         self.master, self.slave = pty.openpty()
         self.size(rows, cols, None)
         self.before = termios.tcgetattr(self.slave)
 
         def lead():
             os.setsid()
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
 
         if who.uid != os.geteuid():
             os.fchown(self.slave, who.uid, who.gid)
-        self.p = who.popen(argv, env=env, stdin=self.slave, stdout=self.slave, stderr=self.slave,
-                           preexec_fn=lead)
+        streams = {"stdin": self.slave, "stdout": self.slave, "stderr": self.slave, **streams}
+        self.p = who.popen(argv, env=env, preexec_fn=lead, **streams)
         self.text = b""
 
     def size(self, rows, cols, sig=signal.SIGWINCH):
@@ -135,6 +139,80 @@ def test_terminal_is_restored_when_the_command_spoils_it(who, terminal):
     assert termios.tcgetattr(t.slave) == t.before
 
 
+STOPS = """
+import sys, termios
+open(".envrc", "w").write("x")  # something that brig says a line about
+termios.tcflow(%d, termios.TCOOFF)
+"""
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_output_that_the_command_stopped_goes_on(user, backend):
+    """tcflow() is about the terminal: it outlives the command, and brig, too, would wait."""
+    for fd, streams in ((0, {}), (1, {"stdin": subprocess.DEVNULL}), (2, {"stdin": subprocess.DEVNULL,
+                                                                       "stdout": subprocess.DEVNULL})):
+        t = Terminal(user, [BRIG, "run", "--backend", backend, "--", "/usr/bin/python3", "-c", STOPS % fd], **streams)
+        try:
+            assert t.wait() == 0, t.p.returncode
+            t.expect("protected: ")
+            os.set_blocking(t.slave, False)
+            assert os.write(t.slave, b"on") == 2
+        finally:
+            t.close()
+            (user.ws / ".envrc").unlink(missing_ok=True)
+
+
+def test_output_is_restored_when_the_command_spoils_it(who):
+    t = Terminal(who, [BRIG, "run", "--", "sh", "-c", "stty raw -echo <&1"], stdin=subprocess.DEVNULL)
+    try:
+        assert t.wait() == 0
+        assert termios.tcgetattr(t.slave) == t.before
+    finally:
+        t.close()
+
+
+def test_message_that_nobody_takes_does_not_keep_brig(user):
+    """The command has filled the pipe, and who has the other end waits for brig."""
+    p = user.popen([BRIG, "run", "--timeout", "1", "--", "sh", "-c", "echo x >.envrc; exec yes >&2"],
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        assert p.wait(8) == 124
+    finally:
+        p.kill()
+        p.stderr.close()
+
+
+FORGES = "echo FORGED >&0; read x; echo got $x"
+BY_NAME = "echo FORGED >/proc/self/fd/0; "  # Landlock's to refuse, which bubblewrap does not have
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock", "bwrap"])
+def test_a_result_is_not_forged_on_the_callers_terminal(user, backend):
+    if backend == "bwrap":
+        need("bwrap")
+    t = Terminal(user, [BRIG, "run", "--json", "--backend", backend, "--", "sh", "-c",
+                        FORGES if backend == "bwrap" else BY_NAME + FORGES])
+    try:
+        t.type("typed\n")
+        assert t.wait() == 0
+        lines = t.text.decode().splitlines()
+        assert lines[0] == "typed" and lines[1].startswith('{"v":1') and len(lines) == 2, lines
+        assert json.loads(lines[1])["stdout"] == "got typed\n"
+    finally:
+        t.close()
+
+
+def test_a_result_is_not_forged_in_a_file(user):
+    f = user.write(user.base / "both", "first\nsecond\n")
+    with open(f, "r+b", buffering=0) as both:
+        assert both.readline() == b"first\n"
+        p = user.popen([BRIG, "run", "--json", "--", "sh", "-c", BY_NAME + FORGES], stdin=both, stdout=both,
+                       stderr=subprocess.DEVNULL)
+        assert p.wait(10) == 0
+    text = f.read_text()
+    assert "FORGED\n" not in text and "got second" in text, text
+
+
 # -- --pty --------------------------------------------------------------------
 
 def test_pty_is_a_terminal(who, terminal):
@@ -216,6 +294,88 @@ def test_pty_exit_code_and_output_are_complete(who, terminal):
     t = terminal(BRIG, "run", "--pty", "--", "sh", "-c", "seq 1 5000; exit 17")
     t.expect("\r\n5000\r\n", 10)
     assert t.wait() == 17
+
+
+def unread(who, *argv, seconds=8, act=None):
+    """brig on a terminal that nobody reads; its exit code."""
+    t = Terminal(who, [BRIG, "run", "--pty", *argv])
+    try:
+        if act:
+            act(t)
+        code = t.p.wait(seconds)
+        assert not fcntl.fcntl(t.slave, fcntl.F_GETFL) & os.O_NONBLOCK, "the caller's own"
+        return code
+    finally:
+        t.close()
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_pty_deadline_when_nobody_reads(user, backend):
+    assert unread(user, "--backend", backend, "--timeout", "2", "--", "yes") == 124
+
+
+def test_pty_signal_when_nobody_reads(who):
+    def act(t):
+        assert wait_until(lambda: select.select([t.master], [], [], 0)[0], 5)
+        time.sleep(0.5)
+        t.p.terminate()
+    assert unread(who, "--", "yes", act=act) == 128 + 15
+
+
+@pytest.mark.parametrize("kind", ["terminal", "pipe", "socket"])
+def test_pty_slow_reader_does_not_lose_output(user, kind):
+    ours, theirs = {"terminal": pty.openpty, "pipe": os.pipe,
+                    "socket": lambda: [s.detach() for s in socket.socketpair()]}[kind]()
+    if kind == "terminal":
+        os.fchown(theirs, user.uid, user.gid)
+    p = user.popen([BRIG, "run", "--pty", "--", "seq", "1", "20000"], stdin=subprocess.DEVNULL, stdout=theirs)
+    os.close(theirs)
+    text = b""
+    try:
+        while True:
+            time.sleep(0.1)
+            try:
+                data = os.read(ours, 4096)
+            except OSError:  # a terminal's end
+                break
+            if not data:
+                break
+            text += data
+        assert p.wait(5) == 0
+    finally:
+        p.kill()
+        os.close(ours)
+    assert text.endswith(b"\n20000\r\n") or text.endswith(b"\n20000\r\r\n"), text[-100:]
+    assert text.count(b"\n") == 20000
+
+
+def test_pty_deadline_when_somebody_takes_the_input(user):
+    """Between brig's poll() and its read(): it must not wait for the next byte."""
+    r, w = os.pipe()
+    p = user.popen([BRIG, "run", "--pty", "--timeout", "3", "--", "sleep", "100"], stdin=r, stdout=subprocess.DEVNULL)
+    thief = subprocess.Popen(["/usr/bin/python3", "-c", "import os, select\nos.set_blocking(0, False)\n"
+                              "os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})\n"
+                              "while True:\n  select.select([0], [], [])\n  try: os.read(0, 1)\n"
+                              "  except BlockingIOError: pass"],
+                             stdin=open("/proc/self/fd/%d" % r, "rb"))
+    try:
+        end = time.monotonic() + 2.5
+        while time.monotonic() < end:
+            os.write(w, b"x")
+            time.sleep(0.002)
+            # it sleeps in there, and the next byte would wake it
+            with open("/proc/%d/syscall" % p.pid) as f:
+                if f.read().split()[0] == READ and wait_until(lambda: False, 0.1) is False:
+                    with open("/proc/%d/syscall" % p.pid) as f2:
+                        if f2.read().split()[0] == READ:
+                            break
+        assert p.wait(8) == 124
+    finally:
+        for x in (p, thief):
+            x.kill()
+            x.wait()
+        os.close(r)
+        os.close(w)
 
 
 def test_pty_without_a_terminal_outside(who):

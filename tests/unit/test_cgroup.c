@@ -569,9 +569,60 @@ static void test_dbus_mangled(void **state)
 		}
 }
 
+/* --- what the groups counted --- */
+
+static void put_file(const char *dir, const char *name, const char *text)
+{
+	char path[200];
+
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	FILE *f = fopen(path, "we");
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void drop_file(const char *dir, const char *name)
+{
+	char path[200];
+
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	assert_int_equal(unlink(path), 0);
+}
+
+static void test_usage(void **state)
+{
+	(void)state;
+	char dir[] = "/tmp/brig-usage-XXXXXX";
+	struct cgroup *cg = calloc(1, sizeof *cg);
+	struct cgroup_usage u;
+
+	assert_non_null(cg);
+	assert_non_null(mkdtemp(dir));
+	for (int version = 1; version <= 2; version++) {
+		const char *name = version == 2 ? "cpu.stat" : "cpuacct.usage";
+		cgroup_init(cg);
+		cg->version = version;
+		cg->dirs[0] = dir;
+		cg->bits[0] = CG_CPU;
+		cg->n_dirs = 1;
+		put_file(dir, name, version == 2 ? "usage_usec 1234567\nuser_usec 1\n" :
+						   "1234567890\n");
+		cgroup_open_usage(cg);
+		drop_file(dir, name); /* it was opened, and is not looked for again */
+		cgroup_read_usage(cg, &u);
+		assert_int_equal(u.cpu_us, 1234567);
+		assert_int_equal(u.memory_peak, 0);
+		cgroup_close(cg);
+	}
+	assert_int_equal(rmdir(dir), 0);
+	free(cg);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_usage),
 		cmocka_unit_test(test_samples),
 		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_up),

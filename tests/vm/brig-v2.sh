@@ -72,6 +72,13 @@ expect 0 'process limit, counted' brig run --workspace /work-user --pids 8 --jso
 says '"kind":"pids"'
 none_left
 
+for backend in native landlock; do
+	expect 0 "processor time of one whom nobody waits for, $backend" \
+		brig run --backend $backend --workspace /work-user --json -- probe unreaped 500
+	says '"cpu_ms":\([5-9][0-9][0-9]\|[0-9]\{4,\}\)\.'
+	none_left
+done
+
 expect 3 'landlock, as root' brig run --backend landlock --workspace /work-user --json -- sh -c 'exit 3'
 says '"memory","pids","cpu"'
 none_left
