@@ -230,16 +230,15 @@ static size_t detail_columns(void)
 static void print_detail(const char *text)
 {
 	const size_t columns = detail_columns();
-	size_t len;
 
-	for (; columns && (len = strlen(text)) > columns; text += len + 1) {
+	while (columns && strlen(text) > columns) {
 		const char *space = memrchr(text, ' ', columns + 1);
 		if (!space)
 			space = strchr(text, ' ');
 		if (!space)
 			break;
-		len = (size_t)(space - text);
-		printf("%.*s\n%*s", (int)len, text, DETAIL_AT, "");
+		printf("%.*s\n%*s", (int)(space - text), text, DETAIL_AT, "");
+		text = space + 1;
 	}
 	printf("%s\n", text);
 }

@@ -34,6 +34,8 @@ enum {
 /* --- shared steps --- */
 
 static void say(struct cg_words *w, unsigned bits, const char *fmt, va_list ap)
+	__attribute__((format(printf, 3, 0)));
+static void say(struct cg_words *w, unsigned bits, const char *fmt, va_list ap)
 {
 	w->bits = bits;
 	vsnprintf(w->text, sizeof w->text, fmt, ap);

@@ -46,7 +46,7 @@ int seal_mounts(void *held)
 {
 	const struct collect *c = held;
 	long got;
-	int st;
+	int st = -1; /* nobody ends like that */
 
 	if (c->mounts < 0)
 		return -ENOENT;
