@@ -21,7 +21,6 @@
 #include "engine/seccomp_profile.h"
 #include "engine/seccomp_table.h"
 
-#define ERRNO_MAX 4095 /* the kernel's MAX_ERRNO */
 #define RULES_MAX 2048 /* of a profile; more would not fit a filter anyway */
 
 /* One entry after its keys are read. */
@@ -282,8 +281,9 @@ static int apply(struct reader *r, const struct entry *e, const char *name,
 static int read_entry(struct reader *r, const json_t *obj, struct entry *e)
 {
 	static const char *const keys[] = { "name", "names", "action",
-					    "errnoRet", "args", "comment",
-					    "includes", "excludes", NULL };
+					    "errnoRet", "errno", "args",
+					    "comment", "includes", "excludes",
+					    NULL };
 	bool included = false, excluded = false;
 	uint64_t errnum;
 	size_t i;
@@ -308,8 +308,7 @@ static int read_entry(struct reader *r, const json_t *obj, struct entry *e)
 	    !json_is_string(profile_get(obj, "comment")))
 		ret = profile_bad(r, "\"comment\" is not a string");
 	if (ret == 0)
-		ret = profile_get_number(r, obj, "errnoRet", ERRNO_MAX, EPERM,
-					 &errnum);
+		ret = profile_get_errno(r, obj, "errnoRet", "errno", &errnum);
 	if (ret == 0)
 		ret = profile_read_action(r, profile_get(obj, "action"),
 					  "action", errnum, &e->action);
@@ -388,16 +387,16 @@ static int check_arches(const struct reader *r, const json_t *top)
 static int read_profile(struct reader *r, const json_t *top)
 {
 	static const char *const keys[] = { "defaultAction", "defaultErrnoRet",
-					    "architectures", "archMap",
-					    "syscalls", NULL };
+					    "defaultErrno", "architectures",
+					    "archMap", "syscalls", NULL };
 	uint64_t errnum;
 	size_t i;
 	const json_t *v;
 
 	int ret = profile_check_keys(r, top, "the profile", keys);
 	if (ret == 0)
-		ret = profile_get_number(r, top, "defaultErrnoRet", ERRNO_MAX,
-					 EPERM, &errnum);
+		ret = profile_get_errno(r, top, "defaultErrnoRet", "defaultErrno",
+					&errnum);
 	if (ret == 0)
 		ret = profile_read_action(r, profile_get(top, "defaultAction"),
 					  "defaultAction", errnum,

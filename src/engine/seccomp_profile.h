@@ -17,6 +17,7 @@
 
 #define SHOWN_MAX 64 /* characters of a bad word that an error shows */
 #define TOP SIZE_MAX /* not in an entry */
+#define ERRNO_MAX 4095 /* the kernel's MAX_ERRNO */
 
 /* What the profile says about one call. */
 struct call {
@@ -55,6 +56,11 @@ const json_t *profile_get(const json_t *obj, const char *key);
 int profile_get_number(const struct reader *r, const json_t *obj,
 		       const char *key, uint64_t max, uint64_t fallback,
 		       uint64_t *out);
+
+/* The error an action answers with, by its number, by its name (Podman's files have both), or
+ * EPERM when it is absent. */
+int profile_get_errno(const struct reader *r, const json_t *obj, const char *number_key,
+		      const char *name_key, uint64_t *out);
 
 /* Checks an array of strings; absent is an empty one. */
 int profile_check_strings(const struct reader *r, const json_t *v,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONTAINMENT, class System calls, and what `denied` reports of them."""
 import json
+import os
 import re
 
 import pytest
@@ -127,6 +128,24 @@ def test_dockers_own_shape_of_profile(who):
         ]}))
     r = who.sh("mkdir x; mkdir /tmp/y; echo end", ["--seccomp", p])
     assert r.json["stdout"] == "end\n" and r.json["stderr"].count("Permission denied") == 2
+
+
+INSTALLED = "/usr/share/containers/seccomp.json"
+
+
+def test_real_work_under_an_installed_profile(who):
+    """The file that Podman's packages bring: what it allows to a process without capabilities."""
+    need("git", "gcc")
+    if not os.path.exists(INSTALLED):
+        pytest.skip("no %s: Podman is not installed" % INSTALLED)
+    r = who.sh("set -e; python3 -c 'import subprocess, threading; t = threading.Thread(target=print, args=(6 * 7,)); "
+               "t.start(); t.join(); subprocess.run([\"true\"], check=True)'; git init -q -b main .; "
+               "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one; git log --oneline | wc -l; "
+               "echo 'int main(void) { return 5; }' > m.c; gcc -o m m.c; ./m || echo $?; "
+               "perl -e 'syscall(321, 0, 0, 0) < 0 and print $! + 0, qq(\n)'",
+               ["--seccomp", INSTALLED, "--pids", "100"])
+    assert r.code == 0 and r.json["stdout"] == "42\n1\n5\n1\n", r.json
+    assert r.json["evidence"]["seccomp"] == 2 and "seccomp" in r.json["enforced"]
 
 
 def test_profile_that_kills(who):

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <jansson.h>
 #include <linux/audit.h>
 #include <seccomp.h>
 #include <setjmp.h>
@@ -715,6 +716,7 @@ static const char docker_like[] =
 	"\"value\":2114060288,\"valueTwo\":0,\"op\":\"SCMP_CMP_MASKED_EQ\"}],"
 	"\"excludes\":{\"caps\":[\"CAP_SYS_ADMIN\"],\"arches\":[\"s390\",\"s390x\"]}},"
 	"{\"names\":[\"clone3\"],\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":38,"
+	"\"errno\":\"ENOSYS\","
 	"\"excludes\":{\"caps\":[\"CAP_SYS_ADMIN\"]}},"
 	"{\"names\":[\"swapcontext\",\"sync\"],\"action\":\"SCMP_ACT_ALLOW\","
 	"\"includes\":{\"arches\":[\"ppc64le\"]}},"
@@ -731,6 +733,7 @@ static const char docker_like[] =
 	"{\"names\":[\"dup\"],\"action\":\"SCMP_ACT_TRAP\",\"args\":[{\"index\":0,\"value\":3,\"op\":\"SCMP_CMP_EQ\"}]},"
 	"{\"names\":[\"dup\"],\"action\":\"SCMP_ACT_ALLOW\"},"
 	"{\"names\":[\"dup\"],\"action\":\"SCMP_ACT_KILL_PROCESS\"},"
+	"{\"names\":[\"getcpu\"],\"action\":\"SCMP_ACT_ERRNO\",\"errno\":\"EWOULDBLOCK\"},"
 	"{\"name\":\"close\",\"action\":\"SCMP_ACT_LOG\"},"
 	"{\"names\":[\"bpf\"],\"action\":\"SCMP_ACT_KILL\"}]}";
 
@@ -763,6 +766,7 @@ static void profile_answers(void **state)
 		{ "ioctl", { 2, 21505 }, ERR(EPERM) },
 		{ "ioctl", { 1, HIGH | 21505 }, ERR(EPERM) },
 		{ "dup", { 3 }, ALLOW }, /* unconditional wins, first stays */
+		{ "getcpu", { 0 }, ERR(EAGAIN) },
 		{ "close", { 0 }, SECCOMP_RET_LOG },
 		{ "bpf", { 0 }, SECCOMP_RET_KILL_THREAD },
 	};
@@ -856,6 +860,15 @@ static void profile_errors(void **state)
 		  "\"includes\":{\"minKernel\":\"4.8.1\"}}]}", "minKernel" },
 		{ HEAD "{\"names\":[\"read\"],\"action\":\"SCMP_ACT_ERRNO\","
 		  "\"errnoRet\":-1}]}", "errnoRet" },
+		{ HEAD "{\"names\":[\"read\"],\"action\":\"SCMP_ACT_ERRNO\","
+		  "\"errno\":\"EPREM\"}]}", "unknown error \"EPREM\"" },
+		{ HEAD "{\"names\":[\"read\"],\"action\":\"SCMP_ACT_ERRNO\","
+		  "\"errno\":13}]}", "\"errno\" is not a string" },
+		{ HEAD "{\"names\":[\"read\"],\"action\":\"SCMP_ACT_ERRNO\","
+		  "\"errnoRet\":1,\"errno\":\"EACCES\"}]}",
+		  "\"errnoRet\" is 1, but \"errno\" says EACCES, which is 13" },
+		{ "{\"defaultAction\":\"SCMP_ACT_ERRNO\",\"defaultErrno\":\"\"}",
+		  "unknown error \"\"" },
 		{ ARG("1"), "not an object" },
 		{ ARG("{\"index\":6,\"value\":1,\"op\":\"SCMP_CMP_EQ\"}"), "index" },
 		{ ARG("{\"value\":1,\"op\":\"SCMP_CMP_EQ\"}"), "without \"index\"" },
@@ -889,30 +902,104 @@ static void profile_errors(void **state)
 	}
 }
 
-/* Docker's own profile, when the tests are given one. */
-static void profile_docker(void **state)
+/* A profile as it is installed on people's machines: by Podman's packages, or another one. */
+static const char *installed_text(const char **path, size_t *len)
 {
-	(void)state;
-	const char *path = getenv("BRIG_TEST_DOCKER_PROFILE");
 	static char text[1 << 20];
-	struct seccomp_prog *p = NULL;
-	struct brig_error err = { 0 };
+	const char *given = getenv("BRIG_TEST_PROFILE");
 
-	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	*path = given ? given : "/usr/share/containers/seccomp.json";
+	int fd = open(*path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
-		print_message("SKIP: BRIG_TEST_DOCKER_PROFILE names no profile\n");
+		print_message("SKIP: %s: %s\n", *path, strerror(errno));
 		skip();
 	}
 	ssize_t n = read(fd, text, sizeof text);
 	close(fd);
-	assert_true(n > 0);
-	if (seccomp_profile_compile(text, (size_t)n, path, &p, &err) < 0)
+	assert_true(n > 0 && (size_t)n < sizeof text);
+	*len = (size_t)n;
+	return text;
+}
+
+static void profile_installed(void **state)
+{
+	(void)state;
+	struct seccomp_prog *p = NULL;
+	struct brig_error err = { 0 };
+	const char *path;
+	size_t n;
+	const char *text = installed_text(&path, &n);
+
+	if (seccomp_profile_compile(text, n, path, &p, &err) < 0)
 		fail_msg("%s", err.message);
-	print_message("Docker's profile: %u instructions\n", p->len);
+	print_message("%s: %u instructions\n", path, p->len);
+	assert_true(bpf_sim_valid(p->insns, p->len));
 	assert_int_equal(ask(p, native(), SYS_openat, NULL), ALLOW);
-	assert_int_equal(ask(p, native(), SYS_mount, NULL), ERR(EPERM));
-	assert_int_equal(ask(p, native(), SYS_clone3, NULL), ERR(ENOSYS));
+	assert_int_equal(ask(p, native(), SYS_kexec_load, NULL), ERR(EPERM));
+	assert_int_equal(ask(p, native(), 100000, NULL), ERR(ENOSYS));
 	seccomp_prog_free(p);
+}
+
+/* What the engines allow whatever the arguments and whoever asks, and brig's filter does not
+ * allow at all.  seccomp_default.c says why. */
+static const char *const taken_away[] = {
+	"adjtimex", "cachestat", "clock_adjtime", "clone3", "fanotify_mark", "io_cancel",
+	"io_destroy", "io_getevents", "io_pgetevents", "io_setup", "io_submit", "keyctl",
+	"listmount", "memfd_secret", "name_to_handle_at", "openat2", "statmount",
+};
+/* And for a container with rights in its own namespaces, or over the machine. */
+static const char *const for_root[] = {
+	"add_key", "fsconfig", "fsmount", "fsopen", "fspick", "get_mempolicy", "mbind",
+	"mount", "mount_setattr", "move_mount", "open_tree", "pivot_root", "reboot",
+	"request_key", "set_mempolicy", "setns", "syslog", "umount", "umount2", "unshare",
+};
+
+static bool listed(const char *const *list, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i], name) == 0)
+			return true;
+	return false;
+}
+
+static void default_starts_from_the_engines(void **state)
+{
+	(void)state;
+	const char *path;
+	size_t len, i, k, names = 0, wrong = 0;
+	const char *text = installed_text(&path, &len);
+	json_t *top = json_loadb(text, len, 0, NULL), *entry, *name;
+
+	assert_non_null(top);
+	json_array_foreach(json_object_get(top, "syscalls"), i, entry) {
+		if (strcmp(json_string_value(json_object_get(entry, "action")),
+			   "SCMP_ACT_ALLOW") || json_array_size(json_object_get(entry, "args")) ||
+		    json_object_size(json_object_get(entry, "includes")) ||
+		    json_object_size(json_object_get(entry, "excludes")))
+			continue;
+		json_array_foreach(json_object_get(entry, "names"), k, name) {
+			const char *call = json_string_value(name);
+			int nr = seccomp_call_number(call);
+			names++;
+			if (nr == SECCOMP_NAME_UNKNOWN)
+				fail_msg("%s is not in the table", call);
+			if (nr < 0)
+				continue;
+			/* the one that allows nothing with arguments of zero */
+			const uint64_t args[6] = { strcmp(call, "socketpair") == 0 };
+			bool ours = ask(seccomp_default(false), native(), nr, args) == ALLOW;
+			bool less = listed(taken_away, COUNT(taken_away), call) ||
+				    listed(for_root, COUNT(for_root), call);
+			if (ours == less)
+				print_error("%s: %s allows it, brig %s\n", call, path,
+					    ours ? "too" : "does not");
+			wrong += ours == less;
+		}
+	}
+	json_decref(top);
+	print_message("%zu names that %s allows whatever the arguments\n", names, path);
+	assert_true(names > 300);
+	assert_int_equal(wrong, 0);
 }
 
 /* --- the kernel's opinion --- */
@@ -986,7 +1073,8 @@ int main(void)
 		cmocka_unit_test(compiler_agrees_with_libseccomp),
 		cmocka_unit_test(profile_answers),
 		cmocka_unit_test(profile_errors),
-		cmocka_unit_test(profile_docker),
+		cmocka_unit_test(profile_installed),
+		cmocka_unit_test(default_starts_from_the_engines),
 		cmocka_unit_test(kernel_takes_the_filters),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
