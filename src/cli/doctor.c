@@ -390,6 +390,23 @@ static int doctor(const struct brig_spec *rq)
 	return ok ? 0 : 1;
 }
 
+/* An option that says something about a run would be taken for an answer about that run. */
+static int refuse_others(const struct brig_spec *rq)
+{
+	for (unsigned i = 0; i < OPT__COUNT; i++) {
+		if (!request_has(rq, (enum opt)i) || i == OPT_JSON || i == OPT_BACKEND ||
+		    i == OPT_REQUIRE)
+			continue;
+		err_set(&cli_last_error, BRIG_E_BAD_OPTION, 0, "options",
+			"--%s: doctor has no such option", opt_table[i].name);
+		err_fix(&cli_last_error, "brig doctor [--json] [--backend B] [--require L,...]; "
+					 "for one run: brig explain");
+		cli_error(&cli_last_error);
+		return EXIT_USAGE;
+	}
+	return 0;
+}
+
 static int doctor_main(int argc, char **argv)
 {
 	struct brig_spec *rq = brig_spec_new();
@@ -406,7 +423,7 @@ static int doctor_main(int argc, char **argv)
 		fprintf(stderr, "brig doctor: unexpected '%.60s' (brig doctor [--json] "
 				"[--backend B] [--require L,...])\n", shown ? shown : "?");
 		code = EXIT_USAGE;
-	} else if (code == 0) {
+	} else if (code == 0 && (code = refuse_others(rq)) == 0) {
 		code = doctor(rq);
 	}
 	brig_spec_free(rq);

@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from conftest import BRIG, ESC, in_tmp
+from conftest import BRIG, ESC, IS_ROOT, in_tmp
 
 LAYERS = ["user", "mount", "pid", "net", "ipc", "uts", "cgroup", "caps", "no_new_privs", "seccomp", "landlock"]
 
@@ -97,8 +97,11 @@ def test_doctor_of_a_backend(who, backend):
 
 def test_doctor_with_run_only_options(user):
     """Options that mean nothing to doctor are not taken silently."""
-    r = user.brig("doctor", "--memory", "12X")
-    assert r.code == 2
+    for opts in (["--memory", "12X"], ["--memory", "64M"], ["--net", "host"], ["--workspace", "/"], ["--pty"],
+                 ["--status-fd", "2"], ["--config", "/no/such"], ["--json", "--name", "x"]):
+        r = user.brig("doctor", *opts)
+        assert r.code == 2 and r.out == "" and r.err.count("\n") == 1, (opts, r)
+        assert opts[-2 if len(opts) > 1 else 0] in r.err, (opts, r)
 
 
 # -- colour -------------------------------------------------------------------
@@ -216,6 +219,65 @@ def test_no_user_namespaces_doctor(who):
     assert n["error"]["code"] == "USERNS_DENIED"
     p = next(p for p in n["probes"] if p["name"] == "user namespace")
     assert p["state"] == "failed" and "sysctl" in p["fix"]
+
+
+# As these systems have it: a file that says so, and a kernel that refuses.  First the clone
+# itself, then (Ubuntu) only what the new namespace is for.
+SYSTEMS = {"apparmor_restrict_unprivileged_userns": ("1", "AppArmor", "do not turn the restriction off"),
+           "unprivileged_userns_clone": ("0", "kernel.unprivileged_userns_clone is 0", "sysctl -w")}
+
+
+def on_a_system(who, name, how, *args):
+    if not IS_ROOT:
+        pytest.skip("needs root to show another /proc/sys/kernel, in a mount namespace of its own")
+    drop = ["setpriv", "--reuid", str(who.uid), "--regid", str(who.gid), "--clear-groups"]
+    p = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c",
+                        'mount -t tmpfs none /proc/sys/kernel && echo "$1" > "/proc/sys/kernel/$0" && shift && exec "$@"',
+                        name, SYSTEMS[name][0], *drop, *how, BRIG, *args], env=who.env, cwd=who.ws, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=30)
+    return p.returncode, p.stdout, p.stderr
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_systems_own_restriction_is_named(who, name):
+    deny = [BRIG.parent / "tests/deny", "clone3=EPERM", "--"]
+    _, cause, fix = SYSTEMS[name]
+    code, out, err = on_a_system(who, name, deny, "run", "--json", "--", *who.ran_marker())
+    assert code == 125 and not who.marker.exists() and json.loads(out)["error"]["code"] == "USERNS_DENIED"
+    assert cause in err and fix in err and err.count("\n") == 1, err
+    code, out, err = on_a_system(who, name, deny, "doctor", "--json")
+    j = json.loads(out)["backends"]["native"]
+    p = next(p for p in j["probes"] if p["name"] == "user namespace")
+    assert code == 1 and p["state"] == "failed" and cause in p["detail"] and fix in p["fix"], p
+
+
+def test_a_namespace_without_powers_is_the_systems_restriction(who):
+    """Ubuntu: the namespace is made, and its maps are refused."""
+    inject = BRIG.parent / "tests/inject"
+    report = who.base / "report"
+    _, _, err = on_a_system(who, "apparmor_restrict_unprivileged_userns", [inject, "-l", "-o", report, "--"],
+                            "run", "--", "true")
+    # who writes the maps: the builder its own, for root somebody else
+    found = [x.split()[1:] for x in report.read_text().splitlines() if x.startswith("call ")]
+    role = "supervisor" if who.is_root else "builder"
+    first = next(i for i, x in enumerate(found) if x[0] == role and x[1] == "write" and
+                 (role == "builder" or any(y[0] == "builder" for y in found[:i])))
+    code, _, err = on_a_system(who, "apparmor_restrict_unprivileged_userns",
+                               [inject, "-o", report, "-f", "%s:write:%s:EPERM" % (role, found[first][2]), "--"],
+                               "run", "--", *who.ran_marker())
+    assert not who.marker.exists() and "AppArmor" in err and "USERNS_DENIED" in err, (err, found[first])
+
+
+def test_an_older_kernel_is_named(who):
+    """Below the floor doctor says so, whatever else works; and nothing that came later is relied on."""
+    p = who.popen(["setarch", "--uname-2.6", BRIG, "doctor", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = p.communicate(timeout=30)
+    n = json.loads(out)["backends"]["native"]
+    kernel = next(p for p in n["probes"] if p["name"] == "kernel")
+    assert kernel["state"] == "failed" and "older than 5.13" in kernel["detail"] and "5.13" in kernel["fix"], kernel
+    p = who.popen(["setarch", "--uname-2.6", BRIG, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = p.communicate(timeout=30)
+    assert b"older than 5.13" in out and b"use Linux 5.13 or later" in out
 
 
 @pytest.mark.parametrize("kind", ["mnt", "pid", "net", "ipc", "uts", "cgroup"])
