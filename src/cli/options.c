@@ -86,6 +86,16 @@ static int unknown(const char *verb, const char *name)
 	return usage(verb, word, "unknown option", hint);
 }
 
+static int misused(const char *verb, const struct opt_def *d, const char *what)
+{
+	char word[72], hint[160];
+
+	snprintf(word, sizeof word, "--%s", d->name);
+	snprintf(hint, sizeof hint, "%s%s%s: %s", word, d->metavar ? " " : "",
+		 d->metavar ? d->metavar : "", d->help);
+	return usage(verb, word, what, hint);
+}
+
 /* One "--name", "--name=value" or "--name value". */
 static int one_option(const char *verb, char **argv, int argc, int *i,
 		      struct brig_spec *rq, const struct cli_flag *flags)
@@ -106,10 +116,10 @@ static int one_option(const char *verb, char **argv, int argc, int *i,
 	const struct opt_def *d = &opt_table[o];
 	const char *value = eq ? eq + 1 : NULL;
 	if (!d->metavar && value)
-		return usage(verb, name, "takes no value", "leave out the '='");
+		return misused(verb, d, "takes no value");
 	if (d->metavar && !value) {
 		if (*i + 1 >= argc)
-			return usage(verb, name, "needs a value", d->help);
+			return misused(verb, d, "needs a value");
 		value = argv[++*i];
 	}
 	if (request_set(rq, o, value ? value : "", "command line",

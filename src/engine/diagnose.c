@@ -160,6 +160,9 @@ static const struct {
 	  "the limit on open files: raise it (ulimit -n), or end who has sent them" },
 	{ BRIG_E_NO_MEMORY, 0, "give brig more memory, processes or descriptors "
 	  "(ulimit -a shows the limits)" },
+	{ BRIG_E_BAD_CWD, EACCES,
+	  "whoever the command runs as has to be allowed to enter it: chmod a+x, or give another "
+	  "directory" },
 	{ BRIG_E_BAD_CWD, 0, "give an existing directory inside the workspace" },
 };
 

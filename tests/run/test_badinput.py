@@ -58,7 +58,7 @@ def test_unknown_verb(who):
                                     "seccomp", "name", "net"])
 def test_missing_value(who, option):
     r = who.brig("run", "--" + option)
-    r.refused(2, None, option, "needs a value")
+    r.refused(2, "BAD_OPTION", "--%s: needs a value (--%s " % (option, option))
 
 
 @pytest.mark.parametrize("option", ["workspace", "at", "cwd", "ro", "rw", "mask", "env", "seccomp",
@@ -217,6 +217,17 @@ def test_workspace_unreadable(user):
         own_workspace=True)
     below = "%s/below" % closed
     bad(user, ["--workspace", below], 125, "BAD_WORKSPACE", "closed/below", own_workspace=True)
+
+
+def test_workspace_that_only_root_may_enter(who):
+    """Root can look at it, and the command could not: said before anything runs, with what to do about it."""
+    if not who.is_root:
+        pytest.skip("an ordinary user cannot look at it either: above")
+    closed = who.mkdir(who.base / "closed", 0o755)
+    closed.chmod(0)
+    r = bad(who, ["--workspace", closed], 125, "BAD_CWD", "closed", "Permission denied", "allowed to enter it",
+            own_workspace=True)
+    assert "inside the workspace" not in r.err
 
 
 def test_workspace_owned_by_another_user(user):
