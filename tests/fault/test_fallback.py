@@ -215,6 +215,42 @@ def test_cgroups_without_statmount(who, deny):
     assert r.code == 0 and {"memory", "pids", "cpu"} <= set(r.json["enforced"]), r
 
 
+# -- flags and numbers of newer kernels: no ENOSYS tells of them ---------------------
+
+def test_a_listener_before_it_could_wait_for_kills_only(who, inject):
+    """The filter's flag of Linux 5.19: without it refused calls are counted all the same."""
+    report = who.base / "report"
+    support.BRIG, brig = inject, support.BRIG
+    try:
+        r = who.brig("-e", "-o", report, "-f", "job:seccomp:1:EINVAL", "--", brig, "run", "--json", "--workspace", who.ws,
+                     "--", "/bin/sh", "-c", "unshare -r true; unshare -r true; true")
+    finally:
+        support.BRIG = brig
+    assert "hit job seccomp 1" in report.read_text(), report.read_text()
+    assert r.json["ran"] and r.json["exit"] == 0 and FULL_BASE <= set(r.json["enforced"]), r
+    assert [(d["target"], d["count"]) for d in r.json["denied"]] == [("unshare", 2)], r.json["denied"]
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["locked", "plain"])
+def test_an_older_kernel_by_its_number(who, plain):
+    """What cannot be tried is known by the version: how processes are counted (5.14), whose memory a dump
+    of core ends (5.16).  Said to be older, the same is contained, and what cannot be is missing."""
+    scene = Scene(who, "scene", plain=plain)
+    out = run_scene(scene, ["setarch", "--uname-2.6"])
+    assert out.ran and not out.problems(), (out, out.problems())
+    limits = {"memory", "pids", "cpu"}
+    assert ("pids" in out.json["missing"]) == ("memory" in out.json["missing"]), out.json
+    if "pids" in out.json["missing"]:
+        assert out.json["evidence"]["rlimit_nproc"] is None or out.json["evidence"]["rlimit_nproc"] == 0, out.json
+        scene.clear()
+        scene = Scene(who, "asked", plain=plain)
+        out = run_scene(scene, ["setarch", "--uname-2.6"], opts=["--pids", "50"])
+        assert not out.ran and out.code == 125 and out.json["error"]["code"] == "LIMIT_UNENFORCEABLE", out
+    else:
+        assert limits <= set(out.json["enforced"]), out.json
+    scene.clear()
+
+
 # -- Landlock: only when one insists on less ----------------------------------------
 
 LESS = "user,mount,pid,net,seccomp,caps"

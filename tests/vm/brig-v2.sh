@@ -88,6 +88,23 @@ expect 124 'deadline' brig run --workspace /work-user --timeout 1 -- \
 none_left
 runs 'sleep 1000' && bad 'a process survived'
 
+# A signal goes to the command where the kernel cannot be asked for its whole group
+# (before 6.9).
+echo '== a signal is forwarded'
+brig run --workspace /work-user -- sh -c \
+	'trap "exit 33" TERM; : >/work-user/ready; while :; do sleep 1; done' &
+pid=$!
+n=0
+while [ ! -e /work-user/ready ] && [ $n -lt 100 ]; do
+	n=$((n + 1))
+	sleep 0.1
+done
+kill -TERM $pid
+wait $pid
+[ $? -eq 33 ] || bad 'the command did not get the signal'
+rm -f /work-user/ready
+none_left
+
 # an ordinary user: refused without delegation, enforced with it
 mkdir $cg/session
 echo $$ >$cg/session/cgroup.procs
