@@ -9,8 +9,8 @@ build_packages="gcc libc6-dev linux-libc-dev meson ninja-build pkg-config
 test_packages="libcmocka-dev libseccomp-dev clang clang-tidy cppcheck codespell
 	shellcheck strace gdb git procps util-linux iproute2 python3 python3-pytest
 	bubblewrap firejail nodejs perl sqlite3 busybox-static qemu-system-x86 man-db
-	systemd dbus uidmap docker.io runsc podman curl wget openssl openssh-client
-	nftables socat"
+	systemd dbus uidmap libcap2-bin stress-ng python3-jsonschema docker.io runsc
+	podman curl wget openssl openssh-client nftables socat"
 # Its package starts a server for all the world wherever an init system runs: not on
 # a person's machine.  Tests that want one say so when it is not there.
 [ -d /run/systemd/system ] || test_packages="$test_packages openssh-server"

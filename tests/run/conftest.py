@@ -348,7 +348,7 @@ def in_tmp(prefix, uid):
 def need(*programs):
     """SKIP with a reason when the host lacks a program."""
     for p in programs:
-        if not shutil.which(p, path="/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin"):
+        if not shutil.which(p, path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"):
             pytest.skip("%s is not installed on this host" % p)
 
 

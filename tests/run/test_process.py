@@ -151,6 +151,19 @@ def test_pathname_socket_outside_the_workspace(who):
         s.close()
 
 
+def test_pathname_socket_in_the_workspace(who):
+    """Known: it can be connected to (SECURITY.md, "Unix sockets in shown trees").  A mask hides it."""
+    path = who.ws / "host.sock"
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(path))
+        s.listen(1)
+        os.chmod(path, 0o777)
+        code = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print('connected')"
+        assert who.run("/usr/bin/python3", "-c", code, path).json["stdout"] == "connected\n"
+        r = who.run("/usr/bin/python3", "-c", code, path, opts=["--mask", path])
+        assert r.json["ran"] and r.code != 0 and r.json["stdout"] == "", r.json
+
+
 def test_session_keyring_is_not_shared(who):
     """A key in the caller's session keyring: neither listed nor possessed inside."""
     code = r"""
@@ -161,9 +174,20 @@ if c.syscall(250, 1, b"brig-test-ring") < 0: sys.exit(77)   # join a new session
 key = c.syscall(248, b"user", b"brig-test-secret", b"x", 1, -3)  # add_key to it
 if key < 0: sys.exit(77)
 assert b"brig-test-secret" in open("/proc/keys", "rb").read()
+assert c.syscall(250, 10, -3, b"user", b"brig-test-secret", 0) == key  # KEYCTL_SEARCH finds it
 p = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE)
 sys.stdout.buffer.write(p.stdout)
 """
+    # The default filter knows no keyctl, and /proc/keys is masked: neither shows whose keyring it is.
+    profile = who.write(who.base / "all.json", '{"defaultAction": "SCMP_ACT_ALLOW"}')
+    search = ("import ctypes\nc = ctypes.CDLL(None, use_errno=True)\nc.syscall.restype = ctypes.c_long\n"
+              "print(c.syscall(250, 10, -3, b'user', b'brig-test-secret', 0), ctypes.get_errno())\n")
+    p = who.popen(["/usr/bin/python3", "-c", code, BRIG, "run", "--json", "--seccomp", profile, "--",
+                   "/usr/bin/python3", "-c", search], stdout=subprocess.PIPE)
+    out, _ = p.communicate(timeout=20)
+    if p.returncode == 77:
+        pytest.skip("this kernel has no keyrings")
+    assert json.loads(out)["stdout"] == "-1 126\n", out  # ENOKEY
     p = who.popen(["/usr/bin/python3", "-c", code, BRIG, "run", "--json", "--", "sh", "-c",
                    "cat /proc/keys | wc -c; id"], stdout=subprocess.PIPE)
     out, _ = p.communicate(timeout=20)
@@ -289,11 +313,41 @@ def test_supplementary_groups_do_not_help(who):
     assert j["ran"] and "group secret" not in j["stdout"] and "0" not in j["stdout"].split()
 
 
-def test_setuid_programs_do_not_raise(who):
-    for prog in ("/usr/bin/su", "/usr/bin/sudo", "/usr/bin/mount", "/usr/bin/passwd"):
-        if os.path.exists(prog):
-            assert who.sh("%s --help >/dev/null 2>&1; id -u; grep NoNewPrivs /proc/self/status" % prog
-                          ).json["stdout"].split()[0] != "0"
+# Its output goes into a pipe that is full: then it can be looked at.
+LOOK_AT = r"""
+import os, subprocess, sys, time
+r, w = os.pipe()
+os.set_blocking(w, False)
+try:
+    while True:
+        os.write(w, b"x" * 4096)
+except BlockingIOError:
+    pass
+os.set_blocking(w, True)
+p = subprocess.Popen([sys.argv[1], "--help"], stdout=w, stderr=w)
+for _ in range(500):
+    with open("/proc/%d/status" % p.pid) as f:
+        lines = dict(x.split(":\t", 1) for x in f.read().splitlines() if ":\t" in x)
+    with open("/proc/%d/syscall" % p.pid) as f:
+        if lines["Name"] == os.path.basename(sys.argv[1])[:15] and f.read().split()[:2] in (["1", "0x1"], ["1", "0x2"]):
+            break
+    time.sleep(0.01)
+else:
+    sys.exit("it does not write: %s" % lines)
+print(lines["Uid"], lines["CapEff"], lines["NoNewPrivs"])
+p.kill()
+"""
+
+
+@pytest.mark.parametrize("program", ["/usr/bin/su", "/usr/bin/mount"])
+def test_setuid_programs_do_not_raise(who, program):
+    """What they run as, while they run."""
+    if not (os.path.exists(program) and os.stat(program).st_mode & 0o4000 and os.uname().machine == "x86_64"):
+        pytest.skip("no set-uid %s here" % program)
+    out = who.run("/usr/bin/python3", "-c", LOOK_AT, program).json
+    assert out["exit"] == 0, out
+    *ids, caps, no_new_privs = out["stdout"].split()
+    assert len(set(ids)) == 1 and ids[0] != "0" and int(caps, 16) == 0 and no_new_privs == "1", out["stdout"]
 
 
 def test_brig_inside_brig_is_refused_cleanly(who):

@@ -397,9 +397,26 @@ for i in range(3000):
 open("bottom", "w").close()
 print("made")
 """
+    # not deeper: Landlock looks at every directory above, each time
     assert who.run("/usr/bin/python3", "-c", code).json["stdout"] == "made\n"
     # brig can use the workspace again, and protect and sweep do not mind
     assert who.ok("ls; rm -rf d; ls") == "d\n"
+
+
+def test_very_deep_tree(user):
+    """That was there before: neither looked through nor a reason to wait, read-only or moved aside."""
+    make = "import os\nfor i in range(20000): os.mkdir('d'); os.chdir('d')"
+    user.host("/usr/bin/python3", "-c", make)
+    user.mkdir(user.ws / ".vscode")
+    (user.ws / "d").rename(user.ws / ".vscode/d")
+    r = user.sh("ls -A; touch .vscode/d/new; ls .vscode")
+    assert r.json["stdout"].split() == [".vscode", "d"] and "Read-only" in r.json["stderr"] and r.seconds < 10, r.json
+    (user.ws / ".vscode/d").rename(user.ws / "d")
+    (user.ws / ".vscode").rmdir()
+    r = user.sh("mv d .idea")
+    assert [d["target"] for d in r.json["denied"]] == [".idea"] and r.seconds < 10, r
+    assert os.listdir(user.ws) == [".idea.brig-denied-%s" % r.json["id"]]
+    user.host("rm", "-rf", *user.ws.iterdir())
 
 
 def test_unreadable_things_in_the_workspace(who):
