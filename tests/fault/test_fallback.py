@@ -6,8 +6,11 @@ way, or 125 and nothing ran.
 ordinary user's workspace here, as the older mount calls cannot map ids; that
 root's own workspace is refused then is tested too.
 """
+import json
 import os
 import re
+import shutil
+import socket
 import subprocess
 import time
 
@@ -130,6 +133,52 @@ def test_protected_paths(under):
     assert (under.ws / ".git/config").read_text() == "[core]\n"
     assert not (under.ws / ".zshrc").exists() and not (under.ws / ".vscode").exists()
     assert {d["kind"] for d in r.json["denied"]} == {"path"}
+
+
+GIT = ["--env", "GIT_AUTHOR_NAME=a", "--env", "GIT_AUTHOR_EMAIL=a@example.org", "--env", "GIT_COMMITTER_NAME=a", "--env",
+       "GIT_COMMITTER_EMAIL=a@example.org"]
+
+
+def test_repository_made_inside(under):
+    """It stays: nothing can come later, as the mounts are read-only by then, one way or another."""
+    support.need("git")
+    shutil.rmtree(under.ws / ".git")
+    r = under.sh("set -e; git init -q .; git add .envrc; git commit -q -m one; git worktree add -q wt; git gc -q", *GIT)
+    assert r.code == 0 and r.json["denied"] == [], r.json
+    assert (under.ws / ".git/config").exists() and (under.ws / ".git/hooks").is_dir()
+
+
+GIVE = """
+import os, socket, subprocess
+subprocess.run(["git", "init", "-q", "."], check=True)
+s = socket.socket(socket.AF_UNIX); s.connect("sock")
+socket.send_fds(s, [b"x"], [os.open(".git/config", os.O_RDWR)])
+s.recv(1)
+"""
+
+
+@pytest.mark.parametrize("calls", [[], ["mount_setattr=ENOSYS"], [",".join(MOUNT_CALLS) + "=ENOSYS"]],
+                         ids=["all there", "setattr", "none"])
+def test_repository_that_somebody_can_still_write(who, deny, account, calls):
+    """The kernel refuses to make those mounts read-only: then it does not stay."""
+    support.need("git")
+    under = Under(who, [str(x) for c in calls for x in (deny, c, "--")], account)
+    shutil.rmtree(under.ws / ".git")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(under.ws / "sock"))
+        os.chmod(under.ws / "sock", 0o777)
+        s.settimeout(20)
+        s.listen(1)
+        p = who.popen([*under.prefix, support.BRIG, "run", "--json", "--workspace", under.ws, "--", "/usr/bin/python3", "-c",
+                       GIVE], cwd=under.ws, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        k, _ = s.accept()
+        with k:
+            _, fds, _, _ = socket.recv_fds(k, 1, 4)
+    out, err = p.communicate(timeout=30)
+    assert len(fds) == 1 and ".git/config" in [d["target"] for d in json.loads(out)["denied"]], (out, err)
+    os.write(fds[0], b"[core]\n\tfsmonitor = evil\n")
+    os.close(fds[0])
+    assert not (under.ws / ".git/config").exists()
 
 
 def test_pty(under):
