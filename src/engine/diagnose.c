@@ -138,7 +138,8 @@ static const struct {
 	{ BRIG_E_MOUNT_FAILED, EMFILE,
 	  "raise the limit on open files (ulimit -n), or use fewer binds" },
 	{ BRIG_E_MOUNT_FAILED, EACCES,
-	  "you need permission to enter every directory above what is shown" },
+	  "you, or for root whoever the command runs as, need permission to enter every "
+	  "directory above what is shown; tools that were found: --toolchains none" },
 	{ BRIG_E_MOUNT_FAILED, EPERM,
 	  "mounting was refused here: brig doctor shows by what" },
 	{ BRIG_E_SOURCE_CHANGED, 0,

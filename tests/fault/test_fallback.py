@@ -234,6 +234,18 @@ def test_root_on_its_own_workspace_is_refused(base, account, deny, quarantine):
     quarantine.assert_empty()
 
 
+def test_what_only_root_can_reach_cannot_be_shown(who, deny, account):
+    """Whoever mounts it is the command's user already: said, with the way out for tools that brig finds by itself."""
+    if not who.is_root:
+        pytest.skip("an ordinary user's own he can reach")
+    under = Under(who, [str(deny), ",".join(MOUNT_CALLS) + "=ENOSYS", "--"], account)
+    shown = who.mkdir(who.base / "closed/shown")
+    (who.base / "closed").chmod(0o700)
+    r = under.sh("true", "--ro", "%s:/x" % shown)
+    assert r.code == 125 and r.json["error"]["code"] == "MOUNT_FAILED" and "--toolchains none" in r.err, r
+    assert under.plain("true", "--ro", "%s:/x" % shown).code == 0
+
+
 def test_without_close_range(who, deny):
     """A kernel before 5.9 (with clone3 and openat2): descriptors must not leak, or nothing runs."""
     fd = os.open("/etc/shadow" if IS_ROOT else "/etc/passwd", os.O_RDONLY)
