@@ -157,7 +157,7 @@ static void judge_and_release(struct tree *t)
 		return;
 	}
 	/* before the command can look at its terminal, or change the caller's */
-	terminal_start(&t->term);
+	watch_terminal(&t->term, &t->sig);
 	const struct wire go = { .type = WIRE_GO };
 	if (send(t->ctl, &go, sizeof go, MSG_NOSIGNAL) != (ssize_t)sizeof go) {
 		int e = errno;

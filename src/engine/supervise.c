@@ -371,7 +371,7 @@ static void judge_and_release(struct run *r)
 		return;
 	}
 	/* before the command can look at its terminal, or change the caller's */
-	terminal_start(&r->term);
+	watch_terminal(&r->term, &r->sig);
 	const struct wire go = { .type = WIRE_GO };
 	/* by its number: it should still be there */
 	if (r->l.who.called && sys_pidfd_send_signal(r->job_pidfd, 0, 0) == 0)

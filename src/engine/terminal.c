@@ -37,32 +37,39 @@ void caller_tty_save(struct caller_tty *c)
 /* Output that was stopped with tcflow() stays so for everybody, and who writes, waits. */
 static void caller_tty_go_on(const struct caller_tty *c)
 {
-	sigset_t ttou, old;
-
-	/* also from the background, where it is no offence */
-	sigemptyset(&ttou);
-	sigaddset(&ttou, SIGTTOU);
-	sigprocmask(SIG_BLOCK, &ttou, &old);
 	for (int fd = 0; fd < 3; fd++)
 		if (c->streams & 1u << fd)
 			tcflow(fd, TCOON);
-	sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+static void caller_tty_put_back(const struct caller_tty *c)
+{
+	pid_t front = tcgetpgrp(c->fd); /* -1: of another session, or none */
+
+	/* in the background the settings are what the shell has made of them meanwhile */
+	if (front < 0 || front == getpgrp())
+		tcsetattr(c->fd, TCSANOW, &c->was);
+	ioctl(c->fd, TIOCNXCL);
+	if (c->flags >= 0)
+		fcntl(c->fd, F_SETFL, c->flags);
 }
 
 void caller_tty_restore(struct caller_tty *c)
 {
-	if (c->streams)
-		caller_tty_go_on(c);
-	if (!c->saved)
+	sigset_t ttou, old;
+
+	if (!c->streams)
 		return;
-	/* in the background it is what the shell has made of it meanwhile */
-	pid_t front = c->fd == STDIN_FILENO ? -1 : tcgetpgrp(c->fd);
-	if (front >= 0 && front != getpgrp())
-		return;
-	tcsetattr(c->fd, TCSANOW, &c->was);
-	ioctl(c->fd, TIOCNXCL);
-	if (c->flags >= 0)
-		fcntl(c->fd, F_SETFL, c->flags);
+	/* Also from the background, where it is no offence.  We would be stopped, at the end of
+	 * a command that has no use for the terminal, and for ever where nobody is in charge of
+	 * jobs: below timeout(1) in a script. */
+	sigemptyset(&ttou);
+	sigaddset(&ttou, SIGTTOU);
+	sigprocmask(SIG_BLOCK, &ttou, &old);
+	caller_tty_go_on(c);
+	if (c->saved)
+		caller_tty_put_back(c);
+	sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
 void terminal_start(struct terminal *t)
@@ -82,7 +89,6 @@ void terminal_start(struct terminal *t)
 	t->pty_slave = ioctl(t->pty, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	/* a terminal whose command does not read must not block us */
 	fcntl(t->pty, F_SETFL, fcntl(t->pty, F_GETFL) | O_NONBLOCK);
-	terminal_resize(t);
 }
 
 void terminal_resize(struct terminal *t)

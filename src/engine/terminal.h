@@ -57,7 +57,8 @@ struct terminal {
 /* Three descriptors to poll: the terminal, the caller's input and output. */
 enum { TERM_POLLS = 3 };
 
-/* Remembers the caller's terminal and, with a pty, makes it raw. */
+/* Remembers the caller's terminal and, with a pty, makes it raw: in the background we are
+ * stopped for that.  The size is the caller's only with terminal_resize(). */
 void terminal_start(struct terminal *t);
 void terminal_resize(struct terminal *t);
 /* What to poll for now; unused entries have the descriptor -1. */
@@ -69,7 +70,7 @@ void terminal_dispatch(struct terminal *t, const struct pollfd p[TERM_POLLS]);
 /* After the command's end: a piece of the rest of its output, when the reader takes it within
  * ms.  1 when some went, 0 when none did, -1 when none is left. */
 int terminal_drain(struct terminal *t, int ms);
-/* Puts the caller's terminal back as it was. */
+/* Puts the caller's terminal back as it was; its settings not in the background. */
 void terminal_end(struct terminal *t);
 
 #endif

@@ -193,6 +193,19 @@ void watch_drain_rest(int *fd, struct capture *c)
 	}
 }
 
+void watch_terminal(struct terminal *t, const struct signals *s)
+{
+	/* Stopped in there, we are to be ended all the same (timeout(1) in a script), and that
+	 * is no loss yet. */
+	if (t->pty >= 0)
+		signals_pass(s, true);
+	terminal_start(t);
+	if (t->pty >= 0)
+		signals_pass(s, false);
+	/* only now: who tells that it changes is heard again */
+	terminal_resize(t);
+}
+
 void watch_drain_terminal(struct terminal *t, const struct signals *s, bool late)
 {
 	const uint64_t most = 500000000;

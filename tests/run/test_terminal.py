@@ -171,6 +171,40 @@ def test_output_is_restored_when_the_command_spoils_it(who):
         t.close()
 
 
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_in_the_background_it_is_not_stopped_at_its_end(user, backend):
+    """timeout(1) makes a group of its own, and in a script nobody puts that into the foreground."""
+    t = Terminal(user, ["sh", "-c", "timeout 4 %s run --backend %s -- echo inside; echo code $?" % (BRIG, backend)])
+    try:
+        t.expect("inside\r\n")
+        t.expect("code 0\r\n", 10)
+        assert t.wait() == 0
+    finally:
+        t.close()
+
+
+def test_in_the_background_a_person_s_settings_stay(user):
+    """An interactive shell has them as it needs them, while its job ends."""
+    t = Terminal(user, ["sh", "-ic", "%s run -- sleep 0.5 & sleep 0.2; stty -echo; wait; echo end" % BRIG])
+    try:
+        t.expect("end\r\n")
+        assert not termios.tcgetattr(t.slave)[3] & termios.ECHO
+    finally:
+        t.close()
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_pty_in_the_background_can_be_ended(user, backend):
+    """Who wants the terminal is stopped there; and must not be so for ever."""
+    t = Terminal(user, ["sh", "-c", "timeout 1 %s run --pty --backend %s -- echo inside; echo code $?" %
+                        (BRIG, backend)])
+    try:
+        t.expect("code 124\r\n", 10)
+        assert t.wait() == 0
+    finally:
+        t.close()
+
+
 def test_message_that_nobody_takes_does_not_keep_brig(user):
     """The command has filled the pipe, and who has the other end waits for brig."""
     p = user.popen([BRIG, "run", "--timeout", "1", "--", "sh", "-c", "echo x >.envrc; exec yes >&2"],
