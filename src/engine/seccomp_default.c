@@ -267,11 +267,14 @@ static const struct seccomp_rule clone_rules[] = {
 
 /* Typing into the terminal the sandbox was started from (CVE-2016-2568,
  * CVE-2017-5226; with high bits set CVE-2019-10063), pasting on a console
- * (CVE-2023-28100), loading line disciplines (CVE-2017-2636). */
+ * (CVE-2023-28100), loading line disciplines (CVE-2017-2636).  And writing to a
+ * terminal that is open for reading only: tcflow() with TCIOFF and TCION sends a
+ * character that tcsetattr() has chosen. */
 static const struct seccomp_rule ioctl_rules[] = {
 	IF1(REFUSE, EQ(1, 0x5412)), /* TIOCSTI */
 	IF1(REFUSE, EQ(1, 0x541C)), /* TIOCLINUX */
 	IF1(REFUSE, EQ(1, 0x5423)), /* TIOCSETD */
+	IF2(REFUSE, EQ(1, 0x540A), BITS(2, 2, 2)), /* TCXONC, TCIOFF and TCION */
 	/* Exchanging the content of two files behind the back of their times, and of the
 	 * page cache: what brig finds in a workspace after a run would not be what the
 	 * host reads there later. */

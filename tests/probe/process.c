@@ -187,9 +187,11 @@ static int tiocsti(int argc, char **argv)
 	(void)argv;
 	if ((r = ioctl_refused("TIOCSTI", TIOCSTI, &c)) ||
 	    (r = ioctl_refused("TIOCLINUX", TIOCLINUX, &sub)) ||
-	    (r = ioctl_refused("TIOCSETD", TIOCSETD, &disc)))
+	    (r = ioctl_refused("TIOCSETD", TIOCSETD, &disc)) ||
+	    (r = ioctl_refused("TCIOFF", TCXONC, (void *)2L)) ||
+	    (r = ioctl_refused("TCION", TCXONC, (void *)3L)))
 		return r;
-	return held("TIOCSTI, TIOCLINUX, TIOCSETD refused, with high bits too");
+	return held("TIOCSTI, TIOCLINUX, TIOCSETD, TCIOFF, TCION refused, with high bits too");
 }
 
 static int no_tty(int argc, char **argv)
@@ -273,7 +275,7 @@ const struct probe probes_process[] = {
 	{ "signal", "PID", "a process outside is out of reach", BY_NAME, false, 1, signal_outside },
 	{ "survivor", "FILE [SECS]", "leaves a daemon that would make FILE", BY_NAME, true, 1, survivor },
 	{ "stubborn", "[SECS]", "ignores every signal and waits", BY_NAME, true, 0, stubborn },
-	{ "terminal-ioctls", "", "TIOCSTI, TIOCLINUX, TIOCSETD refused", ALWAYS, true, 0, tiocsti },
+	{ "terminal-ioctls", "", "TIOCSTI, TIOCLINUX, TIOCSETD, TCIOFF, TCION refused", ALWAYS, true, 0, tiocsti },
 	{ "no-tty", "", "no controlling terminal", BY_NAME, false, 0, no_tty },
 	{ "abstract", "NAME", "the host's abstract socket is out of reach", BY_NAME, false, 1, abstract },
 	{ "unix-path", "PATH", "the host's socket is out of reach", BY_NAME, false, 1, unix_path },

@@ -236,6 +236,32 @@ def test_a_result_is_not_forged_on_the_callers_terminal(user, backend):
         t.close()
 
 
+SENDS = """
+import termios
+a = termios.tcgetattr(0)
+for c in b'{"v":1,"exit":0}\\n':  # the character that asks the other side to stop
+    a[6][termios.VSTOP] = bytes([c])
+    termios.tcsetattr(0, termios.TCSANOW, a)
+    try: termios.tcflow(0, termios.TCIOFF)
+    except termios.error: pass
+"""
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock", "bwrap"])
+def test_a_result_is_not_forged_with_flow_control(user, backend):
+    """Which needs no right to write."""
+    if backend == "bwrap":
+        need("bwrap")
+    t = Terminal(user, [BRIG, "run", "--json", "--backend", backend, "--", "/usr/bin/python3", "-c", SENDS])
+    try:
+        assert t.wait() == 0
+        lines = t.text.decode().splitlines()
+        assert len(lines) == 1 and json.loads(lines[0])["exit"] == 0, lines
+        assert "ioctl" in [d["target"] for d in json.loads(lines[0])["denied"]], lines
+    finally:
+        t.close()
+
+
 def test_a_result_is_not_forged_in_a_file(user):
     f = user.write(user.base / "both", "first\nsecond\n")
     with open(f, "r+b", buffering=0) as both:

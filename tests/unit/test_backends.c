@@ -396,7 +396,7 @@ static void test_joined_filters(void **state)
  * architecture, what the two in a row say that it stands for. */
 static void test_compiled_ahead_says_the_same(void **state)
 {
-	static const uint64_t values[] = { 0, 1, 2, 3, 5, 10, 16, 0x40, 0x5412, 06000, 0x8000,
+	static const uint64_t values[] = { 0, 1, 2, 3, 5, 10, 16, 0x40, 0x540a, 0x5412, 06000, 0x8000,
 					   0x20000000, 0x7e020000, 0x400040, 0xffffffff,
 					   0x100000000, 0x100000001 };
 	enum { N = ARRAY_LEN(values) };

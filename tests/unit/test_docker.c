@@ -337,7 +337,7 @@ static uint32_t ask(const struct seccomp_prog *p, int nr, const uint64_t args[6]
 
 static void test_profile(void **state)
 {
-	static const uint64_t values[] = { 0, 1, 2, 3, 6, 8, 10, 16, 17, 0x40, 0x5412, 0x541c,
+	static const uint64_t values[] = { 0, 1, 2, 3, 6, 8, 10, 16, 17, 0x40, 0x540a, 0x5412, 0x541c,
 					   0x5413, 06000, 04000, 0644, 04755, 0x8000, 0x2000,
 					   0x81a4, 0x7e020000, 0x10000000, 0x20000000, 0x20008,
 					   0xffffffff, 0x100005412u, 0x80002 };
