@@ -131,7 +131,8 @@ static int make_channels(struct tree *t, struct brig_error *err)
 		r = fd_pipe_from_command(&t->out_read, &t->ends.stdio[1]);
 		if (r == 0)
 			r = fd_pipe_from_command(&t->err_read, &t->ends.stdio[2]);
-		t->ends.stdio[0] = run_input_to_read(&t->term);
+		if (r == 0 && run_input_to_read(&t->term, &t->ends.stdio[0], err) < 0)
+			return -EBADF;
 	}
 	if (r == 0)
 		r = give_streams(t);

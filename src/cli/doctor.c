@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* brig doctor: what this machine can enforce, and what to do about the rest. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -407,6 +408,16 @@ static int refuse_others(const struct brig_spec *rq)
 	return 0;
 }
 
+/* A trial is not given the person's terminal, which may be one that no command would be
+ * given together with --json. */
+static void leave_input(void)
+{
+	cleanup_close int none = openat(AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (none >= 0)
+		dup2(none, STDIN_FILENO);
+}
+
 static int doctor_main(int argc, char **argv)
 {
 	struct brig_spec *rq = brig_spec_new();
@@ -424,6 +435,7 @@ static int doctor_main(int argc, char **argv)
 				"[--backend B] [--require L,...])\n", shown ? shown : "?");
 		code = EXIT_USAGE;
 	} else if (code == 0 && (code = refuse_others(rq)) == 0) {
+		leave_input();
 		code = doctor(rq);
 	}
 	brig_spec_free(rq);

@@ -59,7 +59,7 @@ int run_check_stdio(struct terminal *t, struct brig_error *err)
 				       "standard %s", names[fd]);
 		if (caller_tty_maybe(st.st_mode, st.st_rdev))
 			t->caller.streams |= 1u << fd;
-		if (fd == STDIN_FILENO && (flags & O_ACCMODE) == O_RDWR)
+		if (fd == STDIN_FILENO && (flags & O_ACCMODE) != O_RDONLY)
 			in = st;
 		/* a terminal may have two names (/dev/tty) */
 		if (fd == STDOUT_FILENO && in.st_mode)
@@ -78,25 +78,48 @@ int run_check_stdio(struct terminal *t, struct brig_error *err)
 
 /*
  * The same file, and its own place in it, without the right to write.  The one it is made of
- * may be the multiplexer of terminals, which would make another; and a socket has no name.
+ * may be the multiplexer of terminals, which would make another.  -errno.
  */
-int run_input_to_read(const struct terminal *t)
+static int open_to_read(const struct stat *was)
 {
 	static const char self[] = "/proc/self/fd/0";
 	const dev_t multiplexer = makedev(5, 2);
-	struct stat was, st;
+	struct stat st;
 
-	if (!t->two_way || fstat(STDIN_FILENO, &was) < 0 ||
-	    (S_ISCHR(was.st_mode) && was.st_rdev == multiplexer))
-		return -1;
+	if (S_ISCHR(was->st_mode) && was->st_rdev == multiplexer)
+		return -ENXIO;
 	/* it waits neither for a line nor, as a FIFO, for who writes: that is us */
 	cleanup_close int fd = openat(AT_FDCWD, self,
 				      O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != was.st_dev || st.st_ino != was.st_ino)
-		return -1;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_dev != was->st_dev || st.st_ino != was->st_ino)
+		return -ESTALE;
 	if (S_ISREG(st.st_mode))
 		lseek(fd, lseek(STDIN_FILENO, 0, SEEK_CUR), SEEK_SET);
-	return fcntl(fd, F_SETFL, 0) < 0 ? -1 : take_fd(&fd);
+	return fcntl(fd, F_SETFL, 0) < 0 ? -errno : take_fd(&fd);
+}
+
+int run_input_to_read(const struct terminal *t, int *fd, struct brig_error *err)
+{
+	struct stat was;
+
+	/* a socket cannot be opened again, and is what some callers have for both */
+	if (!t->two_way || fstat(STDIN_FILENO, &was) < 0 || S_ISSOCK(was.st_mode))
+		return 0;
+	/* what cannot be read gives nothing, as before */
+	bool readable = (fcntl(STDIN_FILENO, F_GETFL) & O_ACCMODE) == O_RDWR;
+	*fd = readable ? open_to_read(&was) :
+			 openat(AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC);
+	if (*fd >= 0)
+		return 0;
+	int e = readable ? -*fd : errno;
+	*fd = -1;
+	err_set(err, BRIG_E_BAD_FD, e, "prepare",
+		"standard input can be written to, is standard output, too, and cannot be "
+		"opened for reading only: the command could write a result object there");
+	err_fix(err, "redirect it: </dev/null, for one");
+	return -e;
 }
 
 static int prepare(struct run *r, const struct spec *s, struct brig_error *err)

@@ -18,9 +18,10 @@ void engine_run(const struct spec *s, struct brig_result *res);
 int run_check_stdio(struct terminal *t, struct brig_error *err);
 /*
  * For a command whose output is captured, and whose standard input is its caller's standard
- * output, too: it could write a result object of its own there.  A descriptor of the same,
- * to be read only; -1 when there is no need, or none can be had.
+ * output, too: it could write a result object of its own there.  *fd becomes a descriptor of
+ * the same, to be read only, or stays -1 when there is no need, or it is a socket.  0, or
+ * -errno with err: there is none to be had.
  */
-int run_input_to_read(const struct terminal *t);
+int run_input_to_read(const struct terminal *t, int *fd, struct brig_error *err);
 
 #endif

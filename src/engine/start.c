@@ -58,7 +58,9 @@ int run_channels(struct run *r, struct brig_error *err)
 			e = fd_pipe_from_command(&r->err_read, &l->stdio[2]);
 		if (e < 0)
 			return err_set(err, BRIG_E_NO_MEMORY, -e, "prepare", "descriptors");
-		l->stdio[0] = run_input_to_read(&r->term);
+		e = run_input_to_read(&r->term, &l->stdio[0], err);
+		if (e < 0)
+			return e;
 	}
 	snprintf(l->status_arg, sizeof l->status_arg, "%d", l->status_write);
 	snprintf(l->death_arg, sizeof l->death_arg, "%d", l->death_read);

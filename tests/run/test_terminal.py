@@ -273,6 +273,49 @@ def test_a_result_is_not_forged_in_a_file(user):
     assert "FORGED\n" not in text and "got second" in text, text
 
 
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_a_result_is_not_forged_where_input_can_only_be_written_to(user, backend):
+    """Not read either: the caller has not given that."""
+    f = user.write(user.base / "log", "first\n")
+    cmd = [BRIG, "run", "--json", "--backend", backend, "--", "sh", "-c", "echo FORGED >&0; cat"]
+    with open(f, "ab", buffering=0) as log:
+        p = user.popen(cmd, stdin=log, stdout=log, stderr=subprocess.DEVNULL)
+        assert p.wait(10) == 0
+    lines = f.read_text().splitlines()
+    assert len(lines) == 2 and json.loads(lines[1])["stdout"] == "", lines
+    r, w = os.pipe()
+    p = user.popen(cmd, stdin=w, stdout=w, stderr=subprocess.DEVNULL)
+    os.close(w)
+    with open(r) as out:
+        lines = out.read().splitlines()
+    assert p.wait(10) == 0 and len(lines) == 1 and json.loads(lines[0])["stdout"] == "", lines
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_a_result_is_not_forged_on_somebody_elses_terminal(user, backend):
+    """As after su: it is open, and cannot be opened."""
+    if os.geteuid():
+        pytest.skip("only root can give a terminal of his to somebody else")
+    master, slave = pty.openpty()
+    os.fchmod(slave, 0o620)
+    try:
+        p = user.popen([BRIG, "run", "--json", "--backend", backend, "--", "sh", "-c", "echo FORGED >&0"],
+                       stdin=slave, stdout=slave, stderr=subprocess.PIPE)
+        assert p.communicate(timeout=10)[1].startswith(b"brig: BAD_FD: standard input"), p
+        assert p.returncode == 125
+        assert b"FORGED" not in os.read(master, 65536)
+        # without a result object it is the command's, as always
+        p = user.popen([BRIG, "run", "--backend", backend, "--", "sh", "-c", "echo mine >&0"],
+                       stdin=slave, stdout=slave, stderr=subprocess.PIPE)
+        assert p.wait(10) == 0 and os.read(master, 65536) == b"mine\r\n"
+        p = user.popen([BRIG, "doctor", "--backend", backend], stdin=slave, stdout=slave, stderr=slave)
+        assert wait_until(lambda: p.poll() is not None, 20)
+        assert b"BAD_FD" not in os.read(master, 65536) and p.returncode == 0
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
 # -- --pty --------------------------------------------------------------------
 
 def test_pty_is_a_terminal(who, terminal):
