@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,14 +46,15 @@ ssize_t fd_read_full(int fd, void *buf, size_t len)
 	return (ssize_t)got;
 }
 
-int fd_write_full(int fd, const void *buf, size_t len)
+static int write_all(int fd, const void *buf, size_t len, bool wait)
 {
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
 	size_t done = 0;
 
 	while (done < len) {
 		ssize_t n = write(fd, (const char *)buf + done, len - done);
 		if (n < 0) {
-			if (errno == EINTR)
+			if (errno == EINTR || (wait && errno == EAGAIN && poll(&p, 1, -1) != 0))
 				continue;
 			return -errno;
 		}
@@ -61,6 +63,16 @@ int fd_write_full(int fd, const void *buf, size_t len)
 		done += (size_t)n;
 	}
 	return 0;
+}
+
+int fd_write_full(int fd, const void *buf, size_t len)
+{
+	return write_all(fd, buf, len, false);
+}
+
+int fd_write_waiting(int fd, const void *buf, size_t len)
+{
+	return write_all(fd, buf, len, true);
 }
 
 ssize_t fd_read_at(int dirfd, const char *path, char *buf, size_t cap)

@@ -70,6 +70,8 @@ ssize_t fd_read_full(int fd, void *buf, size_t len);
 
 /* Writes all len bytes, across EINTR and short writes.  0 or -errno. */
 int fd_write_full(int fd, const void *buf, size_t len);
+/* The same, and it waits for who reads, also where the descriptor is told not to wait. */
+int fd_write_waiting(int fd, const void *buf, size_t len);
 
 /*
  * Opens a file at dirfd (read only, CLOEXEC), reads at most cap-1 bytes and

@@ -43,7 +43,7 @@ int cli_error_code(const struct brig_error *e, bool runs)
 int cli_print(const char *text, size_t len)
 {
 	fflush(stdout);
-	int r = fd_write_full(STDOUT_FILENO, text, len);
+	int r = fd_write_waiting(STDOUT_FILENO, text, len);
 	if (r < 0) {
 		fprintf(stderr, "brig: standard output: %s\n", strerror(-r));
 		return EXIT_REFUSED;

@@ -2,6 +2,7 @@
 /* brig run, brig shell: one command in a fresh sandbox. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,26 +58,57 @@ static void warn_loose(const struct brig_spec *rq)
 	}
 }
 
-/* Where the result object goes: the descriptor, standard output, or nowhere.
- * Failing to write it is said, but does not change what the command did. */
-static void write_result(const struct brig_result *res, bool json, int status_fd)
+/*
+ * From here on what is said to a person, and not taken by anybody for so long, is lost: the
+ * command may have filled the pipe, and who reads it wait for our end.  The result object is
+ * not: whoever asked for it reads it.  False when nobody took what was said last.
+ */
+static bool speak_briefly(void)
+{
+	enum { SAID_MS = 1000 };
+	static struct nudge n;
+	/* the command may have told it not to wait: so we do before we write */
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	if (ferror(stderr))
+		return false;
+	poll(&p, 1, SAID_MS / 2);
+	if (!n.on && nudge_start(&n) == 0)
+		nudge_every(&n, SAID_MS / 2);
+	return true;
+}
+
+static int deliver(int fd, const char *text, size_t len, const char *where)
+{
+	int r = fd_write_waiting(fd, text, len);
+
+	if (r < 0 && speak_briefly())
+		fprintf(stderr, "brig: IO_FAILED: %s: %s\n", where, strerror(-r));
+	return r;
+}
+
+/* Where the result object goes: the descriptor, standard output, or nowhere.  0, or -errno
+ * when it did not get there, which has been said. */
+static int write_result(const struct brig_result *res, bool json, int status_fd)
 {
 	size_t len;
+	int r = 0, e = 0;
 
 	if (!json && status_fd < 0)
-		return;
+		return 0;
 	char *text = brig_result_json(res, &len);
 	if (!text) {
-		fprintf(stderr, "brig: NO_MEMORY: the result object\n");
-		return;
+		if (speak_briefly())
+			fprintf(stderr, "brig: NO_MEMORY: the result object\n");
+		return -ENOMEM;
 	}
 	text[len] = '\n'; /* in place of the final NUL */
-	int r = status_fd >= 0 ? fd_write_full(status_fd, text, len + 1) : 0;
-	if (r < 0)
-		fprintf(stderr, "brig: IO_FAILED: --status-fd: %s\n", strerror(-r));
+	if (status_fd >= 0)
+		r = deliver(status_fd, text, len + 1, "--status-fd");
 	if (json)
-		cli_print(text, len + 1);
+		e = deliver(STDOUT_FILENO, text, len + 1, "standard output");
 	free(text);
+	return r < 0 ? r : e;
 }
 
 /* A command line that could not be read: a caller that asked for JSON anywhere
@@ -93,23 +125,10 @@ static void refuse_in_json(int argc, char **argv)
 	brig_result_free(res);
 }
 
-/* From here on what is said to a person, and not taken by anybody for so long, is lost: the
- * command may have filled the pipe, and who reads it wait for our end.  The result object is
- * not: whoever asked for it reads it. */
-static void speak_briefly(void)
-{
-	enum { SAID_MS = 1000 };
-	static struct nudge n;
-
-	if (!n.on && nudge_start(&n) == 0)
-		nudge_every(&n, SAID_MS);
-}
-
 /* What was found in the workspace concerns the person, whatever they read. */
 static void warn_path(void *arg, const char *target, const char *text)
 {
-	speak_briefly();
-	if (ferror(stderr))
+	if (!speak_briefly())
 		return;
 	cleanup_free char *what = str_printable(target);
 	cleanup_free char *how = str_printable(text);
@@ -124,10 +143,8 @@ static void print_learned(const struct brig_result *res)
 {
 	cleanup_free char *text = res->learning ? learned_text(res) : NULL;
 
-	if (text) {
-		speak_briefly();
+	if (text && speak_briefly())
 		fputs(text, stderr);
-	}
 }
 
 /* A person at a terminal is not on the clock, and sees where he is; unless the
@@ -175,8 +192,8 @@ static int run_request(struct brig_spec *rq, bool person)
 	}
 	code = brig_result_exit_code(res);
 	if (err.code != BRIG_E_OK) {
-		speak_briefly();
-		cli_error(&err);
+		if (speak_briefly())
+			cli_error(&err);
 		if (code == EXIT_REFUSED)
 			code = cli_error_code(&err, true);
 	}
@@ -184,7 +201,9 @@ static int run_request(struct brig_spec *rq, bool person)
 		brig_result_warn(res, warn_path, NULL);
 		print_learned(res);
 	}
-	write_result(res, request_flag(rq, OPT_JSON), status_fd);
+	/* a caller that goes by the exit code is to look for the object, and find none */
+	if (write_result(res, request_flag(rq, OPT_JSON), status_fd) < 0)
+		code = EXIT_REFUSED;
 	/* The process ends here: the kernel frees faster than we could. */
 	fflush(NULL);
 	_exit(code);

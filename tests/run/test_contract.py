@@ -223,6 +223,67 @@ def test_status_fd_and_json_agree(who):
         assert f.read() == r.raw
 
 
+def test_object_that_cannot_be_written(who):
+    """The command has run, and who goes by the exit code learns that something is missing."""
+    cmd = ["--", "sh", "-c", ": > %s" % who.marker]
+    for opts in (["--json"], ["--status-fd", "1"]):
+        who.marker.unlink(missing_ok=True)
+        with open("/dev/full", "wb") as full:
+            p = who.popen([BRIG, "run", *opts, *cmd], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE)
+            err = p.communicate(timeout=10)[1]
+        assert p.returncode == 125 and err.startswith(b"brig: IO_FAILED: "), err
+        assert who.marker.exists()
+
+
+@pytest.mark.parametrize("by", ["--json", "--status-fd"])
+def test_object_where_nobody_waits(user, by):
+    """Of a descriptor that is told not to wait (node does it to its own) all arrives."""
+    rd, wr = os.pipe()
+    os.set_blocking(wr, False)
+    streams = {"stdout": wr} if by == "--json" else {"stdout": subprocess.DEVNULL, "pass_fds": (wr,)}
+    p = user.popen([BRIG, "run", "--json", *([by, str(wr)] if by == "--status-fd" else []), "--", "sh", "-c",
+                    "head -c 300000 /dev/zero | tr '\\0' x"], stdin=subprocess.DEVNULL, **streams)
+    os.close(wr)
+    time.sleep(0.3)
+    with os.fdopen(rd, "rb") as f:
+        assert json.loads(f.read())["stdout"] == "x" * 300000
+    assert p.wait(5) == 0
+
+
+def test_message_about_an_object_that_nobody_takes(user):
+    """Neither the object nor that it could not be written: brig ends all the same."""
+    rd, wr = os.pipe()
+    os.close(rd)
+    p = user.popen([BRIG, "run", "--timeout", "1", "--status-fd", str(wr), "--", "sh", "-c", "exec yes >&2"],
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=(wr,))
+    os.close(wr)
+    try:
+        assert p.wait(8) == 125
+    finally:
+        p.kill()
+        p.stderr.close()
+
+
+FULL = """
+import os
+open(".envrc", "w").write("x")  # something that brig says a line about
+os.set_blocking(2, False)
+for n in (4096, 1):
+    try:
+        while True: os.write(2, b"x" * n)
+    except BlockingIOError: pass
+"""
+
+
+def test_command_does_not_silence_brig(user):
+    """It has standard error, too, and may fill it and tell it not to wait."""
+    p = user.popen([BRIG, "run", "--", "/usr/bin/python3", "-c", FULL], stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    time.sleep(0.5)
+    assert b"brig: protected: .envrc: " in p.stderr.read()
+    assert p.wait(5) == 0
+
+
 def test_output_that_is_not_utf8(who):
     r = who.sh(r"printf 'a\377\000b'; printf ok >&2")
     assert r.json["stdout"] == {"base64": base64.b64encode(b"a\xff\0b").decode()}
