@@ -212,7 +212,8 @@ static void on_signal(struct docker_run *r)
 {
 	struct signalfd_siginfo si;
 
-	if (read(r->sigfd, &si, sizeof si) != (ssize_t)sizeof si)
+	if (read(r->sigfd, &si, sizeof si) != (ssize_t)sizeof si ||
+	    signals_ignored((int)si.ssi_signo))
 		return;
 	const struct park_signal sig = { (int32_t)si.ssi_signo };
 	if (sig.sig == SIGWINCH) {
@@ -409,7 +410,7 @@ static int check_interrupt(struct docker_run *r, struct brig_error *err)
 
 	while (read(r->sigfd, &si, sizeof si) == (ssize_t)sizeof si) {
 		int sig = (int)si.ssi_signo;
-		if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
+		if (signals_ends_setup(sig) && !signals_ignored(sig))
 			return err_set(err, BRIG_E_SETUP_FAILED, EINTR, "docker",
 				       "interrupted before the command was released");
 	}

@@ -161,6 +161,19 @@ static int fit_for_person(struct brig_spec *rq)
 	return r;
 }
 
+/* They are meant for the command.  One that comes before there is one, or when it has just
+ * ended, would end us by default, and with us the result object. */
+static void hold_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
+	sigaddset(&set, SIGALRM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 /* Runs what the request says and returns brig's exit code. */
 static int run_request(struct brig_spec *rq, bool person)
 {
@@ -174,6 +187,7 @@ static int run_request(struct brig_spec *rq, bool person)
 		return code;
 	/* the reader of our output may leave: that must not cost the clean-up */
 	signal(SIGPIPE, SIG_IGN);
+	hold_signals();
 	if (policy_load(rq, &loaded, &err) < 0) {
 		res = brig_result_refused(&err);
 		if (!res) {

@@ -123,11 +123,20 @@ void signals_restore(struct signals *s)
 	s->taken = s->chld_changed = false;
 }
 
+bool signals_ignored(int sig)
+{
+	struct sigaction now;
+
+	return sig != SIGWINCH && sigaction(sig, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 int signals_next(const struct signals *s)
 {
 	struct signalfd_siginfo si;
 
-	return read(s->fd, &si, sizeof si) == (ssize_t)sizeof si ? (int)si.ssi_signo : 0;
+	if (read(s->fd, &si, sizeof si) != (ssize_t)sizeof si)
+		return 0;
+	return signals_ignored((int)si.ssi_signo) ? 0 : (int)si.ssi_signo;
 }
 
 bool signals_ends_setup(int sig)

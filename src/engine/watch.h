@@ -56,6 +56,9 @@ int signals_take(struct signals *s); /* 0 or -errno */
 /* Lets signals act as they did before, for a while, or takes them again. */
 void signals_pass(const struct signals *s, bool pass);
 void signals_restore(struct signals *s);
+/* Has whoever started us seen to it that it does not concern us (nohup, a shell's background)?
+ * Then it is not for the command either; blocked, it comes all the same. */
+bool signals_ignored(int sig);
 /* The next one, 0 when there is none. */
 int signals_next(const struct signals *s);
 /* Would the caller, by this, have us stop before the command runs? */

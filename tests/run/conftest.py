@@ -13,12 +13,18 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
+
+# whoever started the tests in the background (nohup, a shell's &): brig does not pass on what it ignores
+for _s in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+    if signal.getsignal(_s) is signal.SIG_IGN:
+        signal.signal(_s, signal.default_int_handler if _s == signal.SIGINT else signal.SIG_DFL)
 
 REPO = Path(__file__).resolve().parents[2]
 ACCOUNT = os.environ.get("BRIG_TEST_ACCOUNT", "brigtest")

@@ -479,6 +479,34 @@ def test_signals_are_forwarded(who, sig):
     assert (p.returncode, out) == (33, b"got\n")
 
 
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_ignored_signals_are_not_forwarded(user, backend):
+    """As by nohup, or a script's &: they are not for what is below either."""
+    ignored = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+    p = user.popen([BRIG, "run", "--backend", backend, "--", "sh", "-c", ": > ready; sleep 0.5; exit 7"],
+                   preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in ignored])
+    for s in ignored:  # during the set-up, which they would end
+        p.send_signal(s)
+    assert wait_until((user.ws / "ready").exists)
+    for s in ignored:
+        p.send_signal(s)
+    assert p.wait(5) == 7
+
+
+def test_signals_do_not_cost_the_object(user):
+    """Those that are for the command, before there is one and after its end."""
+    p = user.popen([BRIG, "run", "--json", "--timeout", "0.5", "--", "sh", "-c", "trap '' USR1 USR2 ALRM; sleep 5"],
+                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    status = "/proc/%d/status" % p.pid
+    assert wait_until(lambda: int(re.search(r"SigBlk:\t(\w+)", open(status).read()).group(1), 16), 5)
+    while p.poll() is None:
+        for s in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
+            p.send_signal(s)
+        time.sleep(0.0002)
+    assert p.returncode in (124, 128 + signal.SIGUSR1, 128 + signal.SIGUSR2, 128 + signal.SIGALRM), p.returncode
+    assert json.loads(p.stdout.read())["ran"]
+
+
 def test_forwarded_signal_with_default_action(who):
     ready = who.ws / "ready"
     p = who.popen([BRIG, "run", "--", "sh", "-c", ": > ready; exec sleep 100"])
