@@ -53,7 +53,7 @@ static const struct group groups[] = {
 		       "futimesat", "getcwd", "getdents", "getdents64",
 		       "lchown", "link", "linkat", "lstat", "mkdir", "mkdirat",
 		       "newfstatat", "readlink", "readlinkat", "rename",
-		       "renameat", "renameat2", "rmdir", "stat", "statfs",
+		       "renameat", "rmdir", "stat", "statfs",
 		       "statx", "symlink", "symlinkat", "truncate", "umask",
 		       "unlink", "unlinkat", "utime", "utimensat", "utimes") },
 
@@ -325,6 +325,12 @@ static const struct seccomp_rule mknodat_rules[] = {
 	IF2(ALLOW, BITS(2, SUID_SGID, 0), BITS(2, TYPE, 0xC000)),
 };
 
+/* RENAME_WHITEOUT leaves the same in the place of what was moved, and neither the kernel
+ * nor Landlock asks for the right to make a device. */
+static const struct seccomp_rule rename_rules[] = {
+	IF1(ALLOW, BITS(4, 0x4u, 0)),
+};
+
 /* Linux, Linux32, with UNAME26, without address randomisation (gdb, TSan),
  * and the question.  Not READ_IMPLIES_EXEC, MMAP_PAGE_ZERO or other systems'
  * personalities. */
@@ -413,6 +419,7 @@ static const struct filter filters[] = {
 	{ .names = NAMES("openat"), RULES(openat_rules), .otherwise = REFUSE, .floor = true },
 	{ .names = NAMES("mknod"), RULES(mknod_rules), .otherwise = REFUSE, .floor = true },
 	{ .names = NAMES("mknodat"), RULES(mknodat_rules), .otherwise = REFUSE, .floor = true },
+	{ .names = NAMES("renameat2"), RULES(rename_rules), .otherwise = REFUSE, .floor = true },
 	{ .names = NAMES("personality"), RULES(personality_rules), .otherwise = REFUSE },
 	{ .names = NAMES("sendmsg"), RULES(send2_rules), .otherwise = QUIET(EPERM) },
 	{ .names = NAMES("sendmmsg", "sendto"), RULES(send3_rules), .otherwise = QUIET(EPERM) },

@@ -242,7 +242,7 @@ static int make_nodes(int argc, char **argv)
 		{ "block device", S_IFBLK, 8, 0 },
 		{ "whiteout", S_IFCHR, 0, 0 },
 	};
-	static const char name[] = ".probe-node";
+	static const char name[] = ".probe-node", moved[] = ".probe-node-moved";
 	int r = in_dir(argc, argv);
 
 	for (size_t i = 0; !r && i < sizeof nodes / sizeof nodes[0]; i++) {
@@ -260,6 +260,23 @@ static int make_nodes(int argc, char **argv)
 	}
 	if (r)
 		return r;
+	/* or left behind by a rename, which asks nobody for the right to make a device */
+	int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	struct stat st;
+	if (fd < 0)
+		return unusable("%s: %s", name, why());
+	close(fd);
+	for (unsigned long high = 0; high < 2; high++) {
+		syscall(SYS_renameat2, AT_FDCWD, name, AT_FDCWD, moved,
+			high << 32 | 4 /* RENAME_WHITEOUT */);
+		unlink(moved);
+		if (lstat(name, &st) < 0 || !S_ISREG(st.st_mode)) {
+			unlink(name);
+			return escaped("renameat2 left a whiteout%s",
+				       high ? ", with high bits" : "");
+		}
+	}
+	unlink(name);
 	if (mkfifo(name, 0600) < 0)
 		return unusable("mkfifo, which should work: %s", why());
 	unlink(name);

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import time
 
@@ -150,6 +151,17 @@ def test_a_callers_profile_does_not_go_below_the_floor(who):
     assert r.json["stdout"] == "-rwxr-xr-x\n", r.json
     assert os.stat(who.ws / "t").st_mode & 0o6000 == 0
     assert not (who.ws / "w").exists()
+
+
+@pytest.mark.parametrize("own_profile", [False, True])
+def test_no_whiteout_by_renaming(who, own_profile):
+    """A device 0:0 in the place of the file: no right is asked for, by no layer."""
+    code = ("import ctypes, os; open('t', 'w'); c = ctypes.CDLL(None, use_errno=True)\n"
+            "print(c.renameat2(-100, b't', -100, b'moved', 4), ctypes.get_errno(), os.listdir('.'))")
+    opts = ["--seccomp", who.write(who.base / "all.json", ALLOW_ALL)] if own_profile else []
+    r = who.run("/usr/bin/python3", "-c", code, opts=opts)
+    assert r.json["stdout"] == "-1 1 ['t']\n", r.json
+    assert stat.S_ISREG(os.lstat(who.ws / "t").st_mode)
 
 
 @pytest.mark.parametrize("command", ["sleep 100", "yes"])

@@ -181,6 +181,12 @@ static const struct sample samples[] = {
 	{ "mknodat", { 0, 0, 0020644 }, EPERM, true },
 	{ "mknodat", { 0, 0, 0102644 }, EPERM, true },
 
+	{ "renameat2", { 0, 0, 0, 0, 0 }, 0, false },
+	{ "renameat2", { 0, 0, 0, 0, 1 }, 0, false }, /* NOREPLACE */
+	{ "renameat2", { 0, 0, 0, 0, HIGH | 2 }, 0, false }, /* EXCHANGE */
+	{ "renameat2", { 0, 0, 0, 0, 4 }, EPERM, true }, /* WHITEOUT */
+	{ "renameat2", { 0, 0, 0, 0, HIGH | 5 }, EPERM, true },
+
 	{ "chmod", { 0, 0777 }, 0, false },
 	{ "chmod", { 0, 01777 }, 0, false },
 	{ "chmod", { 0, 04755 }, EPERM, true },
