@@ -276,8 +276,10 @@ static int make_trees(struct root *r)
 /* What goes on top of a target, as a detached tree. */
 static int tree_for(struct root *r, size_t i, int target)
 {
+	/* an instance of its own, but the number of terminals is one for the whole machine */
 	static const struct fsopt pts_opt[] = { { "ptmxmode", "0666" },
-						{ "mode", "0620" } };
+						{ "mode", "0620" },
+						{ "max", ROOT_TERMINALS } };
 	const struct plan_op *op = &r->plan->ops[i];
 	const unsigned clone = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
 	uint64_t attrs = attrs_of(op);

@@ -155,5 +155,8 @@ uint64_t root_inodes(uint64_t size);
 #define SCRATCH_ATTACH "/usr"
 /* Room for the root directory itself, on top of what the caller may use. */
 #define ROOT_TMPFS_BYTES (64u << 10)
+/* Most terminals of one sandbox.  All sandboxes of the machine, and its containers, have
+ * kernel.pty.max less kernel.pty.reserve between them: 3072, where nobody says otherwise. */
+#define ROOT_TERMINALS "128"
 
 #endif

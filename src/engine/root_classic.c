@@ -120,7 +120,7 @@ static int do_mount(struct root *r, size_t i, int target)
 		return mount_fs(r, op, target, "proc", NULL, BRIG_E_PROC_DENIED);
 	case OP_DEVPTS:
 		return mount_fs(r, op, target, "devpts",
-				"newinstance,ptmxmode=0666,mode=0620",
+				"newinstance,ptmxmode=0666,mode=0620,max=" ROOT_TERMINALS,
 				BRIG_E_MOUNT_FAILED);
 	case OP_SCRATCH:
 		if (mkdirat(r->scratchfd, op->src, op->mode) < 0)

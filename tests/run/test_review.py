@@ -119,6 +119,23 @@ def test_machine_wide_aio_is_out_of_reach(who):
     assert who.run("/usr/bin/python3", "-c", code).json["stdout"] == "-1 38\n"
 
 
+@pytest.mark.parametrize("pty", [False, True])
+def test_machine_wide_terminals_are_left_for_others(who, pty):
+    code = ("import os, resource\n"
+            "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
+            "resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))\n"
+            "n = 0\n"
+            "try:\n"
+            "    while n < 600:\n"
+            "        os.open('/dev/ptmx', os.O_RDWR | os.O_NOCTTY); n += 1\n"
+            "except OSError as e:\n"
+            "    print(e.errno)\n"
+            "print(n)")
+    r = who.run("/usr/bin/python3", "-c", code, opts=["--pty"] if pty else [])
+    # ENOSPC; brig's own is one of them
+    assert r.json["stdout"].split() == ["28", "127" if pty else "128"], r.json
+
+
 def test_raised_priority_is_not_inherited(who):
     if not who.is_root:
         pytest.skip("only root can raise a priority to inherit")
