@@ -147,6 +147,9 @@ static const struct {
 	{ BRIG_E_LANDLOCK_UNAVAILABLE, 0,
 	  "use a kernel with Landlock on (lsm=landlock,...), or name the layers "
 	  "you insist on without it: --require user,mount,pid,net,seccomp,caps" },
+	{ BRIG_E_SECCOMP_FAILED, 524, /* ENOTSUPP, which is the kernel's own */
+	  "the machine's store for filters is full (net.core.bpf_jit_limit): raise it, "
+	  "or end who has loaded so many" },
 	{ BRIG_E_SECCOMP_FAILED, 0,
 	  "the kernel needs CONFIG_SECCOMP_FILTER; with --seccomp, the profile must "
 	  "allow read, write, sendmsg and execve" },

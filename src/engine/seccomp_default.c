@@ -139,11 +139,11 @@ static const struct group groups[] = {
 		       "semop", "semtimedop", "shmat", "shmctl", "shmdt",
 		       "shmget") },
 
-	/* Sockets one already has.  socket, socketpair and the sends are
-	 * filtered below. */
+	/* Sockets one already has.  socket, socketpair, setsockopt and the
+	 * sends are filtered below. */
 	{ ALLOW, NAMES("accept", "accept4", "bind", "connect", "getpeername",
 		       "getsockname", "getsockopt", "listen", "recvfrom",
-		       "recvmmsg", "recvmsg", "setsockopt", "shutdown") },
+		       "recvmmsg", "recvmsg", "shutdown") },
 
 	/* Debuggers, sanitizers, crash handlers.  All of these pass the
 	 * kernel's ptrace check, which stops at the pid namespace and at the
@@ -385,6 +385,14 @@ static const struct seccomp_rule socketpair_rules[] = {
 	IF1(ALLOW, EQ(0, 1)),
 };
 
+/* SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF.  Compiled programs of ordinary users share
+ * net.core.bpf_jit_limit, one number for the whole machine.  When a sandbox has used it up,
+ * no other can load its system-call filter, and so none can start. */
+static const struct seccomp_rule setsockopt_rules[] = {
+	IF2(REFUSE, EQ(1, 1), EQ(2, 26)),
+	IF2(REFUSE, EQ(1, 1), EQ(2, 51)),
+};
+
 /* Pid 1 has the same user, so these would work on it: with a descriptor limit of
  * zero it could not watch for the supervisor's death any more. */
 static const struct seccomp_rule not_init0_rules[] = {
@@ -424,6 +432,7 @@ static const struct filter filters[] = {
 	{ .names = NAMES("sendmsg"), RULES(send2_rules), .otherwise = QUIET(EPERM) },
 	{ .names = NAMES("sendmmsg", "sendto"), RULES(send3_rules), .otherwise = QUIET(EPERM) },
 	{ .names = NAMES("socket"), RULES(socket_rules), .otherwise = QUIET(EPROTONOSUPPORT) },
+	{ .names = NAMES("setsockopt"), RULES(setsockopt_rules), .otherwise = ALLOW },
 	{ .names = NAMES("socketpair"), RULES(socketpair_rules), .otherwise = QUIET(EAFNOSUPPORT) },
 };
 

@@ -119,6 +119,24 @@ def test_machine_wide_aio_is_out_of_reach(who):
     assert who.run("/usr/bin/python3", "-c", code).json["stdout"] == "-1 38\n"
 
 
+@pytest.mark.parametrize("option", [26, 51])  # SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF
+def test_machine_wide_programs_in_the_kernel_are_out_of_reach(who, option):
+    """They share a store with the filters that every sandbox begins with."""
+    code = ("import ctypes, socket\n"
+            "insn = ctypes.create_string_buffer(bytes([6, 0, 0, 0, 0, 0, 0, 0]))\n"
+            "class Prog(ctypes.Structure): _fields_ = [('n', ctypes.c_ushort), ('p', ctypes.c_void_p)]\n"
+            "prog = bytes(Prog(1, ctypes.addressof(insn)))\n"
+            "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+            "s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n"
+            "try:\n"
+            "    s.setsockopt(socket.SOL_SOCKET, %d, prog); print('attached')\n"
+            "except OSError as e:\n"
+            "    print(e.errno)" % option)
+    r = who.run("/usr/bin/python3", "-c", code)
+    assert r.json["stdout"] == "1\n", r.json
+    assert [d["target"] for d in r.json["denied"]] == ["setsockopt"], r.json
+
+
 @pytest.mark.parametrize("pty", [False, True])
 def test_machine_wide_terminals_are_left_for_others(who, pty):
     code = ("import os, resource\n"

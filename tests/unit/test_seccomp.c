@@ -248,6 +248,12 @@ static const struct sample samples[] = {
 	{ "socket", { 38, 5, 0 }, EAFNOSUPPORT, false }, /* ALG */
 	{ "socket", { 44, 3, 0 }, EAFNOSUPPORT, false }, /* XDP */
 	{ "socket", { HIGH | 40, 1, 0 }, EAFNOSUPPORT, false },
+	{ "setsockopt", { 0, 1, 2 }, 0, false }, /* REUSEADDR */
+	{ "setsockopt", { 0, 6, 26 }, 0, false }, /* of TCP */
+	{ "setsockopt", { 0, 1, 26 }, EPERM, true }, /* ATTACH_FILTER */
+	{ "setsockopt", { 0, HIGH | 1, HIGH | 26 }, EPERM, true },
+	{ "setsockopt", { 0, 1, 51 }, EPERM, true }, /* ATTACH_REUSEPORT_CBPF */
+	{ "setsockopt", { 0, 1, 52 }, 0, false },
 	{ "socketpair", { 1, 1, 0 }, 0, false },
 	{ "socketpair", { 30, 1, 0 }, EAFNOSUPPORT, false }, /* TIPC */
 };
