@@ -238,10 +238,10 @@ static void drop_privileges(const struct child *c)
 		fail(c, BRIG_E_CAPS_FAILED, errno, "caps", "emptying the sets");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		fail(c, BRIG_E_CAPS_FAILED, errno, "caps", "no_new_privs");
-	errno = 0;
-	int nice_now = getpriority(PRIO_PROCESS, 0);
-	if (errno == 0 && nice_now < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
-		fail(c, BRIG_E_SETUP_FAILED, errno, "stdio", "the priority");
+	const char *what;
+	int e = exec_plain_priority(&what);
+	if (e < 0)
+		fail(c, BRIG_E_SETUP_FAILED, -e, "stdio", what);
 }
 
 /*

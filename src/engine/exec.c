@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -69,6 +70,35 @@ void exec_default_signals(void)
 	for (int sig = 1; sig <= 64; sig++)
 		SYS4(SYS_rt_sigaction, sig, dfl, 0, 8); /* not KILL and STOP */
 	SYS4(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, 8);
+}
+
+int exec_plain_priority(const char **what)
+{
+	enum { OTHER = 0, BATCH = 3, IDLE = 5, RESET_ON_FORK = 0x40000000 };
+	enum { IO_PROCESS = 1, IO_CLASS = 13, IO_REALTIME = 1 };
+	static const struct rlimit none;
+	static const int level; /* struct sched_param: none */
+
+	/* As long as these are there, it could take it for itself. */
+	*what = "limits on priorities";
+	long r = SYS4(SYS_prlimit64, 0, RLIMIT_RTPRIO, &none, 0);
+	if (r == 0)
+		r = SYS4(SYS_prlimit64, 0, RLIMIT_NICE, &none, 0);
+	if (r < 0)
+		return (int)r;
+	*what = "the priority";
+	r = SYS1(SYS_sched_getscheduler, 0);
+	if (r < 0)
+		return (int)r;
+	r &= ~RESET_ON_FORK;
+	if (r != OTHER && r != BATCH && r != IDLE)
+		r = SYS3(SYS_sched_setscheduler, 0, OTHER, &level);
+	/* the call itself answers 20 for none, and more for raised */
+	if (r >= 0 && SYS2(SYS_getpriority, PRIO_PROCESS, 0) > 20)
+		r = SYS3(SYS_setpriority, PRIO_PROCESS, 0, 0);
+	if (r >= 0 && SYS2(SYS_ioprio_get, IO_PROCESS, 0) >> IO_CLASS == IO_REALTIME)
+		r = SYS3(SYS_ioprio_set, IO_PROCESS, 0, 0);
+	return r < 0 ? (int)r : 0;
 }
 
 void exec_leave(int code)

@@ -20,6 +20,11 @@ int exec_candidates(char *const *paths, char **argv, char **env, char **script);
 /* The caller's ignored and blocked signals are not the command's. */
 void exec_default_signals(void);
 
+/* Neither is a priority that is raised (real-time, negative nice, real-time input and output),
+ * nor the right to raise it: no processor limit holds real-time processes, and the supervisor
+ * would not get to run at the deadline.  0, or -errno and what failed. */
+int exec_plain_priority(const char **what);
+
 /* Ends for certain, even where a filter refuses the call for it. */
 void exec_leave(int code) __attribute__((noreturn));
 

@@ -81,11 +81,11 @@ static void take_stdio(const struct launch *l, bool early)
 	if (l->spec->pty && (r = SYS3(SYS_ioctl, 0, TIOCSCTTY, 0)) < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "pty",
 			   "the controlling terminal");
-	/* A caller's raised priority is not the command's.  The call itself
-	 * answers 20 for none, and more for raised. */
-	if (SYS2(SYS_getpriority, PRIO_PROCESS, 0) > 20 &&
-	    (r = SYS3(SYS_setpriority, PRIO_PROCESS, 0, 0)) < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "stdio", "the priority");
+	/* not before: the builder may wait for us without sleeping */
+	const char *what;
+	r = exec_plain_priority(&what);
+	if (r < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "stdio", what);
 }
 
 static void enter_directory(const struct launch *l)

@@ -116,8 +116,8 @@ static const struct group groups[] = {
 		       "setregid", "setresgid", "setresuid", "setreuid",
 		       "setuid") },
 
-	/* Scheduling and limits: without CAP_SYS_NICE and CAP_SYS_RESOURCE
-	 * they only go down; the cgroup holds the rest. */
+	/* Scheduling and limits: without CAP_SYS_NICE and CAP_SYS_RESOURCE, and
+	 * with limits on priorities of 0, they only go down; the cgroup holds the rest. */
 	{ ALLOW, NAMES("getcpu", "getpriority", "getrlimit", "getrusage",
 		       "ioprio_get", "sched_get_priority_max", "sched_get_priority_min",
 		       "sched_getaffinity", "sched_getattr", "sched_getparam",

@@ -37,6 +37,7 @@ HARMLESS = {
     ("netmaker", "pidfd_open"): "the same as the job's",
     ("netmaker", "ioctl"): "the same as the job's",
     ("job", "getpriority"): "a raised priority of the caller's is not noticed",
+    ("job", "252"): "ioprio_get: the same, of input and output",
     ("netmaker", "close"): CLOEXEC,
     ("netmaker", "futex"): "the builder looks for itself",
     ("builder", "futex"): "who waits for it looks for itself now and then",
