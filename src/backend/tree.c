@@ -45,11 +45,10 @@ static int make_limits(struct tree *t, bool v1, struct brig_error *err)
 				    .pids = s->limits.pids,
 				    .cpu_milli = s->limits.cpu_milli };
 
-	if (t->job->nproc_inside && s->limits.pids && kernel_at_least(5, 14) &&
-	    !(s->as_root && (s->asked & LAYER_BIT(LAYER_PIDS)))) {
-		t->nproc = s->limits.pids;
+	if (t->job->nproc_inside && !(s->as_root && (s->asked & LAYER_BIT(LAYER_PIDS))))
+		t->nproc = watch_nproc(s->limits.pids, s->nested);
+	if (t->nproc)
 		want.pids = 0;
-	}
 	if (!wants_groups(s, v1))
 		return 0;
 	want.asked = (s->required & LAYER_BIT(LAYER_MEMORY) ? CG_MEMORY : 0u) |

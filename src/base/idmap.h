@@ -21,6 +21,10 @@ bool idmap_is_identity(const struct idmap *m);
 enum userns { USERNS_UNKNOWN, USERNS_INITIAL, USERNS_OTHER };
 enum userns userns_here(void);
 
+/* In a namespace that has an id 0: whether that is the machine's root, too, as it is in one that
+ * root made for itself (`unshare -Ur`).  Yes, if it cannot be told. */
+bool userns_root_is_machines(void);
+
 /* The inode number of the machine's own, part of the kernel's interface. */
 #define USERNS_INITIAL_INODE 0xEFFFFFFDu
 

@@ -16,12 +16,14 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/idmap.h"
 #include "base/sys.h"
 #include "engine/cgroup.h"
 #include "engine/diagnose.h"
 #include "engine/landlock.h"
 #include "engine/root.h"
 #include "engine/seccomp.h"
+#include "engine/watch.h"
 
 /* A child that enters new namespaces with mapped ids and then runs a check,
  * which returns 0 or an errno. */
@@ -284,13 +286,14 @@ static void probe_cgroups(struct probe_result *out, int *n)
 
 	cgroup_init(&cg);
 	unsigned bits = cgroup_probe(&cg);
+	const bool nested = geteuid() == 0 && userns_here() == USERNS_OTHER;
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		struct probe_result *r = add(out, n, kinds[i].name,
 					     LAYER_BIT(kinds[i].layer), 0);
 		if (bits & kinds[i].bit) {
 			snprintf(r->detail, sizeof r->detail, "control group version %d",
 				 cg.version);
-		} else if (kinds[i].bit == CG_PIDS && kernel_at_least(5, 14)) {
+		} else if (kinds[i].bit == CG_PIDS && watch_nproc(1, nested)) {
 			snprintf(r->detail, sizeof r->detail,
 				 "RLIMIT_NPROC in the sandbox's user namespace");
 		} else {

@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/idmap.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/diagnose.h"
@@ -97,8 +98,8 @@ int run_identify(struct run *r, struct brig_error *err)
 	 * only when root asks for the limit by name, and so wants the
 	 * group's counter of refused forks. */
 	bool group = s->as_root && (s->asked & LAYER_BIT(LAYER_PIDS));
-	if (r->late_limits && s->limits.pids && !group && kernel_at_least(5, 14))
-		l->who.nproc = s->limits.pids;
+	if (r->late_limits && s->limits.pids && !group)
+		l->who.nproc = watch_nproc(s->limits.pids, s->nested);
 	/* /dev/stdout and /dev/stderr are opened by name inside, under the sandbox's id */
 	if (s->as_root && r->out_read >= 0 &&
 	    (fchown(r->out_read, s->host_uid, s->host_gid) < 0 ||
@@ -136,8 +137,10 @@ int run_limits(struct run *r, struct brig_error *err)
 	int e = cgroup_prepare(&r->cg, &want, s->id, err);
 	if (e < 0)
 		return e;
-	if (!r->late_limits && !(r->cg.enforced & CG_PIDS) && kernel_at_least(5, 14))
-		r->l.who.nproc = s->limits.pids;
+	/* before it is known who runs brig */
+	if (!r->late_limits && !(r->cg.enforced & CG_PIDS))
+		r->l.who.nproc = watch_nproc(s->limits.pids,
+					     s->maybe_root && userns_here() == USERNS_OTHER);
 	return watch_limits(s, &r->cg, r->l.who.nproc, err);
 }
 

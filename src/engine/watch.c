@@ -13,8 +13,10 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/idmap.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "engine/diagnose.h"
 #include "engine/seal.h"
 
 uint64_t now_ns(void)
@@ -353,6 +355,11 @@ unsigned watch_wanted(const struct spec *s)
 	if (s->net == NET_ALLOW)
 		bits |= LAYERS_ALLOW;
 	return bits;
+}
+
+uint64_t watch_nproc(uint64_t pids, bool nested)
+{
+	return kernel_at_least(5, 14) && !(nested && userns_root_is_machines()) ? pids : 0;
 }
 
 int watch_limits(const struct spec *s, const struct cgroup *cg, uint64_t nproc,

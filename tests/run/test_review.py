@@ -161,6 +161,36 @@ def test_raised_priority_is_not_inherited(who):
     assert r.out == b"0\n" or r.out == "0\n", r
 
 
+FORKS = r"""
+import os, time
+n = 0
+try:
+    while n < 60:
+        if os.fork() == 0:
+            time.sleep(2); os._exit(0)
+        n += 1
+except OSError:
+    pass
+print(n)
+"""
+
+
+@pytest.mark.parametrize("opts", [(), ("--pids", "20"), ("--require", "pids", "--pids", "20")])
+def test_a_limit_that_does_not_hold_root_is_not_claimed(who, opts):
+    """In a namespace that root made for himself his id is the machine's: the kernel does not
+    count that one's processes against RLIMIT_NPROC, which was taken for the limit."""
+    need("unshare")
+    p = who.popen(["unshare", "-Ur", BRIG, "run", "--json", "--workspace", who.ws, *opts, "--",
+                   "/usr/bin/python3", "-c", FORKS], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    r = json.loads(p.communicate(timeout=30)[0])
+    if r["ran"] and "pids" in r["enforced"]:
+        limit = r["evidence"]["rlimit_nproc"] or 20
+        assert int(r["stdout"]) < limit, r
+        assert not (who.is_root and r["evidence"]["rlimit_nproc"]), r
+    else:
+        assert "pids" in r["missing"] or r["error"], r
+
+
 @pytest.mark.parametrize("backend", ["native", "landlock", "bwrap"])
 def test_real_time_is_not_inherited(who, backend):
     """The deadline did not come: the supervisor waited behind the command for the processor."""
