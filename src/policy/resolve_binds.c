@@ -118,24 +118,29 @@ int bind_add(struct spec *s, int fd, const char *real, const char *dst)
 	return b->dst ? bind_identify(b, real) : -ENOMEM;
 }
 
-static bool is_kernel_fs(const struct spec *s, const struct spec_bind *b)
+bool is_kernel_fs(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC ||
+	       fs.f_type == SYSFS_MAGIC;
+}
+
+static bool of_kernel(const struct spec *s, const struct spec_bind *b)
 {
 	const struct spec_bind *last = b > s->binds ? b - 1 : NULL;
-	struct statfs fs;
 
 	/* that one was asked about, and is of the same file system */
 	if (last && !last->tool && last->dev == b->dev)
 		return false;
-	return fstatfs(b->fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC ||
-	       fs.f_type == SYSFS_MAGIC;
+	return is_kernel_fs(b->fd);
 }
 
 /* Nothing is shown of, or put in the place of, what brig makes itself. */
 static int check_own(const struct spec *s, const struct spec_bind *b, const char *opt,
 		     const char *text, struct brig_error *err)
 {
-	/* by file system too: /proc may be mounted in a second place */
-	bool kernel_fs = is_kernel_fs(s, b);
+	bool kernel_fs = of_kernel(s, b);
 
 	if (!streq(b->dst, "/") && !streq(b->src, "/") && !kernel_fs &&
 	    !path_hits_own(b->dst) && !path_hits_own(b->src))

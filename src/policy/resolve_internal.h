@@ -15,6 +15,8 @@ int bind_identify(struct spec_bind *b, const char *real);
  * /sys), or one that comes from the host read-only. */
 bool path_hits_own(const char *path);
 bool path_hits_system(const char *path);
+/* By its file system: it may be mounted in a second place. */
+bool is_kernel_fs(int fd);
 
 /* Where the kernel says that a path leads to must lie below what the operator has
  * locked, if he has.  real is canonical.  -EPERM with err. */

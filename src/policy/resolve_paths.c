@@ -183,6 +183,11 @@ static int check_workspace_place(const struct brig_spec *rq, struct spec *s,
 	if (streq(w->src, "/"))
 		return bad_workspace(err, 0, "/", "would expose the whole machine",
 				     "give a project directory: --workspace DIR");
+	/* The host's processes and settings, to write to.  /dev/shm holds files like any. */
+	if (is_kernel_fs(w->fd) || streq(w->src, "/dev") || path_is_under(w->src, "/proc") ||
+	    path_is_under(w->src, "/sys"))
+		return bad_workspace(err, 0, w->src, "is the kernel's, and not a place for files",
+				     "give a project directory: --workspace DIR");
 	cleanup_free char *home = caller_home();
 	big_buffer char real_home[PATH_MAX];
 	if (home && realpath(home, real_home) && !streq(real_home, "/") &&

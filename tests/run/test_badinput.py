@@ -326,6 +326,21 @@ def test_the_hosts_proc_cannot_be_shown_elsewhere(who, src):
         bad(who, [option, "%s:/elsewhere" % src], 125, "BAD_MOUNT", src)
 
 
+@pytest.mark.parametrize("path", ["/proc", "/proc/1", "/proc/sys/kernel", "/sys", "/sys/fs/cgroup", "/dev"])
+def test_the_hosts_proc_is_no_workspace_under_another_name(who, path):
+    """The same, and to write to: the caller's own processes have files there."""
+    bad(who, ["--workspace", path, "--at", "/work"], 125, "BAD_WORKSPACE", "is the kernel's", own_workspace=True)
+
+
+def test_a_second_proc_is_no_workspace(who):
+    if not who.is_root:
+        pytest.skip("mounting one takes root")
+    r = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c",
+                        'mount -t proc proc "$0" && exec "$@"', who.mkdir(who.base / "proc"), BRIG, "run",
+                        "--workspace", who.base / "proc", "--", "true"], env=who.env, capture_output=True, text=True)
+    assert r.returncode == 125 and "is the kernel's" in r.stderr, r
+
+
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_second_proc_among_other_trees(who, place):
     """By its file system, wherever it is mounted and whatever is named before it."""
