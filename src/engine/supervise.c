@@ -429,6 +429,9 @@ static int time_left(struct run *r)
 		run_kill(r); /* the second lock; nothing inside can hold it */
 		return -1;
 	}
+	/* The command has ended, in time.  What is done then may take longer than it had left. */
+	if (r->status_known)
+		return -1;
 	/* killed already: only the end is waited for; not who could not be executed */
 	if (r->res->error.code != BRIG_E_OK && !r->released)
 		return -1;

@@ -34,7 +34,7 @@ void gitindex_begin(struct gitindex_work *w)
 	w->owner = NULL;
 }
 
-static bool late(const struct gitindex_work *w)
+bool gitindex_late(const struct gitindex_work *w)
 {
 	struct timespec now;
 
@@ -81,7 +81,7 @@ static bool fill(struct reader *r)
 
 	if (r->at < r->len && w->owner == r)
 		return true;
-	if (w->bytes <= 0 || late(w)) {
+	if (w->bytes <= 0 || gitindex_late(w)) {
 		r->error = -EDQUOT;
 		return false;
 	}
@@ -371,7 +371,7 @@ int gitindex_links(int fd, size_t hash, struct gitindex_work *w, gitindex_link *
 			name[len - 1] = '\0';
 		if (!gitindex_path_ok(name))
 			return -EBADMSG;
-		int verdict = late(w) ? -EDQUOT : cb(arg, name, tree);
+		int verdict = gitindex_late(w) ? -EDQUOT : cb(arg, name, tree);
 		if (verdict)
 			return verdict;
 		if (tree)

@@ -40,6 +40,9 @@ struct gitindex_work {
 
 void gitindex_begin(struct gitindex_work *w);
 
+/* The time is over. */
+bool gitindex_late(const struct gitindex_work *w);
+
 /* 1 for a directory not visited yet, 0 for one that was, -EDQUOT when it is
  * one too many. */
 int gitindex_visit(struct gitindex_work *w, const struct stat *st);

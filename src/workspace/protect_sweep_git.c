@@ -272,6 +272,13 @@ static int sweep_links(const struct tree *t)
 	if (dir < 0)
 		sweep_error(t->s, dir);
 	for (long n; dir >= 0 && (n = syscall(SYS_getdents64, dir, buf, sizeof buf)) > 0;) {
+		/* There can be more of them than could be looked at, or moved, in the time the
+		 * command had.  Git comes to them by way of the index alone. */
+		if (gitindex_late(&t->s->work)) {
+			int e = move_index(t, "index");
+			sweep_error(t->s, e);
+			return -EDQUOT;
+		}
 		for (long at = 0; at < n;) {
 			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
 			at += d->d_reclen;
