@@ -37,6 +37,30 @@ def test_memory_bomb(who):
     assert cgroup_dirs(j["id"]) == []
 
 
+SOCKETS = r"""
+import socket
+full, tx, held = [], socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0
+for _ in range(500):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(("127.0.0.1", 0)); s.setblocking(False); full.append(s)
+    for _ in range(25):
+        tx.sendto(b"x" * 16000, s.getsockname())
+for s in full:
+    try:
+        while True: held += len(s.recv(16000))
+    except BlockingIOError: pass
+print(held >> 20)
+"""
+
+
+def test_memory_counts_what_sockets_hold(who):
+    """With version 1 groups ten times the limit went into them."""
+    limited(who, "memory limit")
+    j = who.run("/usr/bin/python3", "-c", SOCKETS, opts=["--memory", "64M"]).json
+    assert "memory" in j["enforced"], j
+    assert j["oom"] or int(j["stdout"]) <= 64, j
+
+
 ELSEWHERE = """
 set -e
 for c in memory cpu pids; do mkdir "$1/$c"; mount -t cgroup -o $c cgroup "$1/$c"; done
