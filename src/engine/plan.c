@@ -122,7 +122,7 @@ unsigned plan_parents(struct planner *pl, const char *dst)
 	size_t len = strlen(dst), from = 0;
 
 	if (len >= sizeof part) {
-		pl->failed = true;
+		pl->failed = pl->too_long = true;
 		return 0;
 	}
 	/* Upwards to the deepest place that exists.  A tree of the host further
@@ -324,7 +324,7 @@ static void plan_protect(struct planner *pl)
 		int n = snprintf(path, sizeof path, "%s/%s", p->spec->workspace.dst,
 				 e->path);
 		if (n < 0 || (size_t)n >= sizeof path) {
-			pl->failed = true;
+			pl->failed = pl->too_long = true;
 			return;
 		}
 		struct plan_op *op = plan_cover(
@@ -449,7 +449,12 @@ int plan_finish(struct plan *p, struct brig_error *err)
 	    plan_exec_paths(s->argv, s->env, &p->exec_paths) == 0)
 		return 0;
 	plan_free(p);
-	return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "plan", "planning");
+	if (!pl.too_long)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "plan", "planning");
+	err_set(err, BRIG_E_BAD_MOUNT, ENAMETOOLONG, "plan",
+		"something in the workspace, or what is shown, would have a path inside");
+	err_fix(err, "show it under a shorter one: --at DIR, or SRC:DST");
+	return -ENAMETOOLONG;
 }
 
 int plan_build(struct plan *p, const struct spec *s, struct brig_error *err)

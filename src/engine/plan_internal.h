@@ -6,7 +6,7 @@
 
 #include "engine/plan.h"
 
-/* A plan being made.  Errors are sticky (out of memory only). */
+/* A plan being made.  Errors are sticky (out of memory, and what is said). */
 struct planner {
 	struct plan *p;
 	size_t cap_ops, cap_rules;
@@ -15,6 +15,7 @@ struct planner {
 	uint32_t *places;
 	size_t n_places, cap_places;
 	bool failed;
+	bool too_long; /* a path; failed is set as well */
 };
 
 /* Adds an operation; dst is copied.  Returns it, or NULL after a failure. */

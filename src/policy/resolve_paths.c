@@ -312,6 +312,9 @@ static bool home_fits(const struct spec *s, const char *home)
 {
 	if (streq(home, "/") || path_hits_own(home))
 		return false;
+	/* it stands in /etc/passwd */
+	if (strpbrk(home, ":\n"))
+		return false;
 	/* below a tree of the host there is no place to put one */
 	return streq(home, s->workspace.dst) || !path_is_under(home, s->workspace.dst);
 }

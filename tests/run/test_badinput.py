@@ -319,6 +319,18 @@ def test_bind_sources(who, option):
     bad(who, [option, "/usr:/"], 125, "BAD_MOUNT", "'/'")
 
 
+@pytest.mark.parametrize("opts", [["--at", "/x" * 2050], ["--ro", "/usr:" + "/x" * 2050]])
+def test_a_path_too_long_is_not_want_of_memory(who, opts):
+    bad(who, opts, 125, "BAD_MOUNT", "path inside", "too long")
+
+
+@pytest.mark.parametrize("home", ["/a\nroot:x:0:0::/:/bin/sh", "/a:b"])
+def test_home_does_not_write_lines_of_passwd(who, home):
+    r = who.run("cat", "/etc/passwd", env={"HOME": home})
+    assert [line.split(":")[0] for line in r.json["stdout"].splitlines()] == ["root", "sandbox", "nobody"], r.json
+    assert {line.count(":") for line in r.json["stdout"].splitlines()} == {6}, r.json
+
+
 @pytest.mark.parametrize("src", ["/proc", "/proc/1", "/proc/self/root"])
 def test_the_hosts_proc_cannot_be_shown_elsewhere(who, src):
     """It would show every process of the host while `pid` is said to be enforced."""
