@@ -21,9 +21,13 @@ static void sweep_paths(struct tree *t, struct brig_result *res)
 {
 	const struct tree_job *job = t->job;
 
+	/* Behind a gate there is no Landlock that would keep others to their own trees: who was
+	 * handed a descriptor may be at work anywhere. */
+	const unsigned how = !job->gate ? SWEEP_KEPT : t->released ? SWEEP_SEAL : 0;
+
 	if (job->protect && !t->swept)
 		watch_sweep(job->protect, job->spec->workspace.fd,
-			    job->gate ? &t->held : NULL, !job->gate, res);
+			    job->gate ? &t->held : NULL, how, res);
 	t->swept = true;
 }
 

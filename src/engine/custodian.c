@@ -35,7 +35,7 @@ static void clean_up(const struct custodian *c)
 		}
 	}
 	if (c->protect)
-		watch_sweep(c->protect, c->wsfd, c->held, false, NULL);
+		watch_sweep(c->protect, c->wsfd, c->held, 0, NULL);
 	cgroup_kill(c->cg);
 	cgroup_remove(c->cg);
 }

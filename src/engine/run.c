@@ -214,8 +214,8 @@ void run_settle(struct run *r)
 	/* Every process inside but init is reaped, or there is nothing to judge. */
 	if (r->released) {
 		if (!r->untouched)
-			watch_sweep(&r->plan.protect, r->l.spec->workspace.fd, &r->held,
-				    false, res);
+			watch_sweep(&r->plan.protect, r->l.spec->workspace.fd, &r->held, 0,
+				    res);
 		watch_account(&r->cg, res);
 		notify_report(r->refused, res);
 	}

@@ -403,7 +403,8 @@ static void on_unfiltered(struct run *r)
 		place_keep_off(&r->l.place, r->init);
 	collect_hold(&r->held, take_fd(&r->listener));
 	if (!r->released || r->l.spec->seccomp || r->settled ||
-	    !protect_untouched(&r->plan.protect, r->l.spec->workspace.fd))
+	    !protect_untouched(&r->plan.protect, r->l.spec->workspace.fd) ||
+	    protect_shared(&r->plan.protect))
 		return;
 	r->untouched = true;
 	run_settle(r);

@@ -295,14 +295,45 @@ void watch_denied(void *arg, const char *path, enum protect_fate fate, const cha
 	result_deny(res, "path", path, said[fate].rule, fix ? fix : "", 1);
 }
 
-void watch_sweep(const struct protect *p, int wsfd, struct collect *held,
-		 bool kept, struct brig_result *res)
+/* Once is enough, and may take a while. */
+struct sealing {
+	struct collect *held;
+	bool asked;
+	int result;
+};
+
+static int seal_once(void *arg)
 {
+	struct sealing *s = arg;
+
+	if (!s->asked)
+		s->result = seal_mounts(s->held);
+	s->asked = true;
+	return s->result;
+}
+
+/*
+ * A run that is at work here may have been handed descriptors of this one, and their mounts
+ * know nothing of what is protected in the next.  It may hand them on, to one that begins
+ * when this one is long over.  So they end now, whether or not there is anything to judge,
+ * and before that is judged.
+ */
+void watch_sweep(const struct protect *p, int wsfd, struct collect *held, unsigned how,
+		 struct brig_result *res)
+{
+	struct sealing sealing = { .held = held };
 	const struct protect_hooks hooks = {
 		.report = watch_denied, .report_arg = res,
-		.seal = held ? seal_mounts : NULL, .seal_arg = held, .kept = kept,
+		.seal = held ? seal_once : NULL, .seal_arg = &sealing,
+		.kept = how & SWEEP_KEPT,
 	};
 
+	if (held && ((how & SWEEP_SEAL) || protect_shared(p)) && seal_once(&sealing) < 0 && res)
+		result_deny(res, "path", ".",
+			    "the run is over, and what it had open here could not be made "
+			    "read-only",
+			    "another run has a file of this one's open for writing: until it "
+			    "ends, protected paths can be changed by that", 1);
 	if (protect_sweep(p, wsfd, &hooks) < 0 && res)
 		result_deny(res, "path", "protected paths",
 			    "a protected path was created and could not be moved aside",

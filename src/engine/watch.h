@@ -91,10 +91,14 @@ void watch_fail_record(struct wire *w, enum brig_code *code, int *errnum, char *
 void watch_exec_failed(const char *command, int errnum, struct brig_error *err);
 
 /* Moves aside what became of protected paths.  held has the namespace of the mounts by which
- * the command reached them, NULL: it had the machine's own.  kept: what is gone is put
- * back by a guard.  res is NULL where there is nobody to tell. */
-void watch_sweep(const struct protect *p, int wsfd, struct collect *held,
-		 bool kept, struct brig_result *res);
+ * the command reached them, NULL: it had the machine's own.  res is NULL where there is
+ * nobody to tell. */
+enum {
+	SWEEP_KEPT = 1, /* what is gone is put back by a guard */
+	SWEEP_SEAL = 2, /* the mounts end with the run, whoever else is at work */
+};
+void watch_sweep(const struct protect *p, int wsfd, struct collect *held, unsigned how,
+		 struct brig_result *res);
 /* A protect_report; the argument is the result, or NULL. */
 void watch_denied(void *arg, const char *path, enum protect_fate fate, const char *moved_to);
 /* Nobody enters the groups any more, and nobody waits for us until the command has ended:

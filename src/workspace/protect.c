@@ -528,6 +528,19 @@ static void read_root(struct scan *s)
 	s->root[n > 1 ? n : 0] = '\0';
 }
 
+static struct flock mark_byte(short type)
+{
+	return (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = 0x62726967,
+			       .l_len = 1 };
+}
+
+bool protect_shared(const struct protect *p)
+{
+	struct flock other = mark_byte(F_WRLCK);
+
+	return p->blind || fcntl(p->lock, F_OFD_GETLK, &other) < 0 || other.l_type != F_UNLCK;
+}
+
 /*
  * A mark on the workspace's directory that other runs see, and that ends with us: a lock on
  * one byte far out, which nobody waits for.  That we hold it comes before the question who
@@ -535,15 +548,12 @@ static void read_root(struct scan *s)
  */
 static void mark(struct protect *p, int wsfd)
 {
-	const struct flock byte = { .l_whence = SEEK_SET, .l_start = 0x62726967, .l_len = 1 };
-	struct flock own = byte, other = byte;
+	struct flock own = mark_byte(F_RDLCK);
 
-	own.l_type = F_RDLCK;
-	other.l_type = F_WRLCK;
 	p->lock = openat(wsfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	p->marked = p->lock >= 0;
-	p->others = !p->marked || fcntl(p->lock, F_OFD_SETLK, &own) < 0 ||
-		    fcntl(p->lock, F_OFD_GETLK, &other) < 0 || other.l_type != F_UNLCK;
+	p->blind = !p->marked || fcntl(p->lock, F_OFD_SETLK, &own) < 0;
+	p->others = protect_shared(p);
 }
 
 static int make_secret(struct scan *s)

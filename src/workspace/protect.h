@@ -67,6 +67,7 @@ struct protect {
 	char *root;      /* the workspace's absolute path, "" when not known */
 	bool marked;     /* lock tells other runs in this workspace that this one is at work */
 	int lock;
+	bool blind;      /* there are no marks to be had */
 	/* Another was when this one began, or that is not known: what was found then may be
 	 * that one's, to be moved aside at its end. */
 	bool others;
@@ -92,6 +93,9 @@ extern const char *const protect_defaults[];
  */
 int protect_scan(struct protect *p, int wsfd, const char *root,
 		 const char *const *patterns, const char *id, struct brig_error *err);
+
+/* Whether another run is at work in this workspace just now, or that is not known. */
+bool protect_shared(const struct protect *p);
 
 /*
  * True when none of the paths was there before, and none is now, not even a directory on

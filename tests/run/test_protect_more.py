@@ -82,7 +82,7 @@ def test_descriptors_handed_to_another_run(who, backend, writer):
     config, hooks = who.ws / ".git/config", who.ws / ".git/hooks"
     if writer:
         # what can still be written may not stay
-        assert denied_paths(given) == [".git/config", ".git/hooks"], given
+        assert denied_paths(given) == [".", ".git/config", ".git/hooks"], given
         assert not config.exists() and not hooks.exists()
     else:
         assert given["denied"] == [] and config.exists() and hooks.is_dir(), given
@@ -106,6 +106,108 @@ def test_repository_made_while_nothing_is_handed_on(who, backend):
     assert r.code == 0 and r.json["denied"] == [], r.json
     assert (who.ws / ".git/config").exists() and (who.ws / ".git/hooks").is_dir()
     who.host("git", "status")
+
+
+# Nothing is there when FIRST ends, so nothing of it is judged.  What it gave SECOND is given on to
+# THIRD, where there is a repository by then, read-only.
+FIRST = """
+import os, socket, time
+s = socket.socket(socket.AF_UNIX)
+while True:
+    try: s.connect("second"); break
+    except OSError: time.sleep(0.02)
+socket.send_fds(s, [b"x"], [os.open(".", os.O_RDONLY)] + [os.open("f", os.O_CREAT | os.O_WRONLY)] * %d)
+s.recv(1)
+"""
+
+SECOND = """
+import os, socket, subprocess, time
+s = socket.socket(socket.AF_UNIX); s.bind("second"); s.listen(1)
+k, _ = s.accept()
+_, fds, _, _ = socket.recv_fds(k, 1, 4)
+k.send(b"x")
+os.unlink("second")
+while not os.path.exists("first-over"): time.sleep(0.02)
+subprocess.run(["git", "init", "-q", "."], check=True)
+s = socket.socket(socket.AF_UNIX)
+open("made", "w").close()
+while True:
+    try: s.connect("third"); break
+    except OSError: time.sleep(0.02)
+socket.send_fds(s, [b"x"], fds)
+s.recv(1)
+"""
+
+THIRD = """
+import os, socket, time
+s = socket.socket(socket.AF_UNIX); s.bind("third"); s.listen(1)
+k, _ = s.accept()
+_, fds, _, _ = socket.recv_fds(k, 1, 4)
+k.send(b"x")
+os.unlink("third")
+while not os.path.exists("over"): time.sleep(0.02)
+for d in (None, fds[0]):
+    try: print(os.write(os.open(".git/hooks/post-checkout", os.O_CREAT | os.O_WRONLY, 0o755, dir_fd=d), b"evil"))
+    except OSError as e: print(e.errno)
+"""
+
+
+@pytest.mark.parametrize("writer", [False, True], ids=["directory", "file-too"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_descriptors_that_outlive_two_runs(who, backend, writer):
+    """What a run has handed to another one is of no use when it is over, or it is said that it is."""
+    need("git")
+    if who.is_root and backend == "bwrap":
+        pytest.skip("bwrap refuses what belongs to root")
+    second = start(who, SECOND, "--backend", backend)
+    wait_for(who.ws / "second")
+    first = result(start(who, FIRST % writer, "--backend", backend))
+    (who.ws / "first-over").touch()
+    wait_for(who.ws / "made")
+    third = start(who, THIRD, "--backend", backend)
+    assert result(second)["denied"] == []
+    (who.ws / "over").touch()
+    said = result(third)["stdout"].split()
+    assert said[0] == "30"
+    if writer:  # the kernel takes nothing from who has a file open, and so it is told
+        assert [d["target"] for d in first["denied"]] == ["."], first
+        assert "another run" in first["denied"][0]["fix"]
+    else:
+        assert first["denied"] == [] and said == ["30", "30"], (first, said)
+        assert not (who.ws / ".git/hooks/post-checkout").exists()
+
+
+def test_descriptors_handed_to_another_workspace(who):
+    """Without Landlock nothing keeps who gets one out of the workspace that it is of."""
+    if who.is_root:
+        pytest.skip("bwrap refuses what belongs to root")
+    other = who.mkdir(who.base / "other")
+    taker = who.popen([BRIG, "run", "--json", "--backend", "bwrap", "--workspace", other, "--", "/usr/bin/python3", "-c",
+                       TAKE_ELSEWHERE], cwd=other, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                      stderr=subprocess.PIPE)
+    wait_for(other / "sock")
+    given = result(start(who, GIVE_ELSEWHERE % other, "--backend", "bwrap", "--ro", other))
+    (other / "over").touch()
+    assert result(taker)["stdout"] == "30\n"
+    assert given["denied"] == [] and not (who.ws / ".envrc").exists()
+
+
+GIVE_ELSEWHERE = """
+import os, socket
+s = socket.socket(socket.AF_UNIX); s.connect("%s/sock")
+socket.send_fds(s, [b"x"], [os.open(".", os.O_RDONLY)]); s.recv(1)
+"""
+
+TAKE_ELSEWHERE = """
+import os, socket, time
+s = socket.socket(socket.AF_UNIX); s.bind("sock"); s.listen(1)
+k, _ = s.accept()
+_, fds, _, _ = socket.recv_fds(k, 1, 4)
+k.send(b"x")
+while not os.path.exists("over"): time.sleep(0.02)
+try: print(os.write(os.open(".envrc", os.O_CREAT | os.O_WRONLY, dir_fd=fds[0]), b"evil"))
+except OSError as e: print(e.errno)
+"""
 
 
 MAKER = """
