@@ -152,34 +152,6 @@ static void aside_name(const struct sweep *s, const char *name, bool secret, int
 	}
 }
 
-/*
- * Removes what the command has left, a directory with all that is in it.  Nobody makes
- * names there any more, and no link is followed.
- */
-static int remove_all(int dfd, const char *name, int depth)
-{
-	enum { DEEP = 16 }; /* the stack is small */
-	_Alignas(struct dirent64) char buf[1024];
-	int r = protect_unlink(dfd, name, 0);
-
-	if (r == 0 || (r != -EISDIR && r != -EPERM) || depth == DEEP)
-		return r;
-	cleanup_close int dir = protect_open_forced(dfd, name, O_PATH | O_DIRECTORY);
-	if (dir < 0)
-		return r;
-	protect_unlock(dir);
-	cleanup_close int list = protect_open(dir, ".", O_RDONLY | O_DIRECTORY);
-	for (long n; list >= 0 && (n = syscall(SYS_getdents64, list, buf, sizeof buf)) > 0;) {
-		for (long at = 0; at < n;) {
-			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
-			at += d->d_reclen;
-			if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-				remove_all(dir, d->d_name, depth + 1);
-		}
-	}
-	return protect_unlink(dfd, name, AT_REMOVEDIR);
-}
-
 /* Renames `name` in dfd aside; s->path already ends with it. */
 static int rename_aside(struct sweep *s, int dfd, const char *name, bool secret)
 {
@@ -198,7 +170,7 @@ static int rename_aside(struct sweep *s, int dfd, const char *name, bool secret)
 	/* A longer name takes room that a command can have used up to the last byte.  To
 	 * remove one takes none. */
 	if (r == -ENOSPC || r == -EDQUOT)
-		r = remove_all(dfd, name, 0);
+		r = protect_remove(s->wsfd, dfd, name);
 	if (r != -ENOENT)
 		tell(s, r == 0 ? PROTECT_DELETED : PROTECT_STUCK, NULL);
 	return r;

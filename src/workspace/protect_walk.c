@@ -2,6 +2,7 @@
 #include "base/sys.h"
 #include "workspace/protect_walk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -18,12 +19,12 @@
 
 enum { TRIES_MAX = 64 };
 
-int protect_open(int dirfd, const char *path, int flags)
+static int open_below(int dirfd, const char *path, int flags, uint64_t resolve)
 {
 	struct open_how how = {
 		.flags = (unsigned)(flags | O_NOFOLLOW | O_CLOEXEC),
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-			   RESOLVE_NO_MAGICLINKS,
+			   RESOLVE_NO_MAGICLINKS | resolve,
 	};
 	static const struct timespec pause = { .tv_nsec = 1000000 };
 
@@ -38,6 +39,11 @@ int protect_open(int dirfd, const char *path, int flags)
 		if (i > TRIES_MAX / 2)
 			nanosleep(&pause, NULL);
 	}
+}
+
+int protect_open(int dirfd, const char *path, int flags)
+{
+	return open_below(dirfd, path, flags, 0);
 }
 
 bool protect_missing(int dirfd, const char *path)
@@ -77,18 +83,23 @@ int protect_unlock(int dfd)
 	return r < 0 ? r : (int)(st.st_mode & 07777);
 }
 
-int protect_open_forced(int dfd, const char *name, int flags)
+static int open_forced(int dfd, const char *name, int flags, uint64_t resolve)
 {
-	int fd = protect_open(dfd, name, flags);
+	int fd = open_below(dfd, name, flags, resolve);
 
 	if (fd == -EACCES) {
 		int mode = protect_unlock(dfd);
 		if (mode < 0)
 			return -EACCES;
-		fd = protect_open(dfd, name, flags);
+		fd = open_below(dfd, name, flags, resolve);
 		protect_chmod(dfd, (mode_t)mode);
 	}
 	return fd;
+}
+
+int protect_open_forced(int dfd, const char *name, int flags)
+{
+	return open_forced(dfd, name, flags, 0);
 }
 
 static int rename_name(int dfd, const char *from, const char *to)
@@ -121,7 +132,7 @@ int protect_rename(int dfd, const char *from, const char *to)
 	return r;
 }
 
-int protect_unlink(int dfd, const char *name, int flags)
+static int unlink_name(int dfd, const char *name, int flags)
 {
 	int r = unlinkat(dfd, name, flags) < 0 ? -errno : 0;
 
@@ -133,6 +144,43 @@ int protect_unlink(int dfd, const char *name, int flags)
 		protect_chmod(dfd, (mode_t)mode);
 	}
 	return r;
+}
+
+/* owner: of all directories that are to be emptied, or -1. */
+static int remove_below(uid_t owner, int dfd, const char *name, int depth)
+{
+	enum { DEEP = 16 }; /* the stack is small */
+	_Alignas(struct dirent64) char buf[1024];
+	int r = unlink_name(dfd, name, 0);
+
+	if (r == 0 || (r != -EISDIR && r != -EPERM) || depth == DEEP)
+		return r;
+	struct stat st;
+	cleanup_close int dir = open_forced(dfd, name, O_PATH | O_DIRECTORY, RESOLVE_NO_XDEV);
+	if (dir < 0 || fstat(dir, &st) < 0)
+		return r;
+	const bool ours = owner == (uid_t)-1 || st.st_uid == owner;
+	if (ours)
+		protect_unlock(dir);
+	cleanup_close int list = ours ? protect_open(dir, ".", O_RDONLY | O_DIRECTORY) : -EPERM;
+	for (long n; list >= 0 && (n = syscall(SYS_getdents64, list, buf, sizeof buf)) > 0;) {
+		for (long at = 0; at < n;) {
+			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
+			at += d->d_reclen;
+			if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+				remove_below(owner, dir, d->d_name, depth + 1);
+		}
+	}
+	return unlink_name(dfd, name, AT_REMOVEDIR);
+}
+
+int protect_remove(int wsfd, int dfd, const char *name)
+{
+	struct stat ws;
+
+	if (fstat(wsfd, &ws) < 0)
+		return -errno;
+	return remove_below(geteuid() == 0 ? ws.st_uid : (uid_t)-1, dfd, name, 0);
 }
 
 int protect_walk(int dfd, const char *path, int flags)

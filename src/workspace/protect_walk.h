@@ -40,8 +40,13 @@ int protect_open_forced(int dirfd, const char *name, int flags);
 /* Renames within one directory, locked or not, and replaces nothing. */
 int protect_rename(int dirfd, const char *from, const char *to);
 
-/* unlinkat() in a directory, locked or not. */
-int protect_unlink(int dfd, const char *name, int flags);
+/*
+ * Removes what a command has left, a directory with all that is in it; nobody makes names
+ * there any more.  Not what the command could only move there: what is in a mount, or, where
+ * root does this, in a directory that is not of the one who has the workspace (wsfd).  0 or
+ * -errno when something is left.
+ */
+int protect_remove(int wsfd, int dfd, const char *name);
 
 /* protect_open_forced for a path of several names: each directory on the way
  * is opened up if need be. */

@@ -2,6 +2,7 @@
 """Protected paths where two runs are at work at once, under other names, and where there is no room."""
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -347,8 +348,8 @@ except OSError: print("full")
 """
 
 
-def test_full_disk(who):
-    """To move aside takes room for a longer name.  Where there is none, what was planted is removed."""
+def small_disk(who, before, fill, after, opts=(), uid=None):
+    """Runs a script in a small file system's workspace: the result, and what `after` said."""
     if not shutil.which("mkfs.ext4") or not os.path.exists("/dev/loop-control"):
         pytest.skip("no file system of our own to be had")
     if os.getuid() != 0:
@@ -357,15 +358,22 @@ def test_full_disk(who):
     subprocess.run(["truncate", "-s", "4M", img], check=True)
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-b", "1024", "-N", "4000", img], check=True)
     at.mkdir()
-    fill = who.write(who.base / "fill.py", FILL, 0o644)
-    script = ("mount -o loop '%s' '%s' && mkdir '%s/ws' && chown %d:%d '%s/ws' && cd '%s/ws' && "
-              "setpriv --reuid %d --regid %d --clear-groups '%s' run --json --ro '%s' -- /usr/bin/python3 '%s' && "
-              "ls -A" % (img, at, at, who.uid, who.gid, at, at, who.uid, who.gid, BRIG, fill, fill))
+    fill = who.write(who.base / "fill.py", fill, 0o644)
+    run = ["setpriv", "--reuid", str(who.uid), "--regid", str(who.gid), "--clear-groups"] if uid is None else []
+    run += [BRIG, "run", "--json", *opts, "--ro", fill, "--", "/usr/bin/python3", fill]
+    script = ("set -e; mount -o loop '%s' '%s'; mkdir '%s/ws'; cd '%s/ws'; %s; chown %d:%d .; %s; %s" %
+              (img, at, at, at, before, *((who.uid, who.gid) if uid is None else (uid, uid)),
+               shlex.join(os.fspath(x) for x in run), after))
     p = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c", script], env=who.env,
                        capture_output=True, text=True, timeout=120)
     assert p.returncode == 0, p.stderr
-    line, names = p.stdout.split("\n", 1)
-    j = json.loads(line)
+    line, said = p.stdout.split("\n", 1)
+    return json.loads(line), said
+
+
+def test_full_disk(who):
+    """To move aside takes room for a longer name.  Where there is none, what was planted is removed."""
+    j, names = small_disk(who, ":", FILL, "ls -A")
     assert j["stdout"] == "full\n", j
     assert not {".envrc", ".vscode"} & set(names.split()), names
     assert denied_paths(j) == [".envrc", ".vscode"], j
@@ -385,3 +393,18 @@ def test_so_many_shared_indexes_take_no_longer(who):
     assert r.code == 0 and r.json["exit"] == 0 and not r.json["timed_out"], r
     assert r.seconds < 3.5, r.seconds
     shutil.rmtree(who.ws / ".git")
+
+
+def test_full_disk_and_what_is_not_the_commands(who, account):
+    """Root removes nothing that a command could only move into the way."""
+    if not who.is_root:
+        pytest.skip("root's brig on an ordinary user's workspace")
+    uid, gid = account
+    fill = FILL.replace('os.mkdir(".vscode")', 'os.rename("data", ".vscode")')
+    j, left = small_disk(who, "mkdir -p data/mnt data/roots; echo x > data/roots/precious; chown %d:%d data; "
+                         "mount -t tmpfs -o mode=755 tmpfs data/mnt; echo x > data/mnt/precious" % (uid, gid),
+                         fill, "find .vscode* -type f", uid=uid)
+    assert j["stdout"] == "full\n", j
+    assert sorted(left.split()) == [".vscode/mnt/precious", ".vscode/roots/precious"], (j, left)
+    assert {"target": ".vscode", "count": 1}.items() <= {d["target"]: d for d in j["denied"]}[".vscode"].items()
+    assert any("could not be moved aside" in d["rule"] for d in j["denied"] if d["target"] == ".vscode"), j
