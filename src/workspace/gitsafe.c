@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "workspace/gitconf.h"
 #include "workspace/gitindex.h"
+#include "workspace/protect_walk.h"
 
 /*
  * An allow-list, because the list of keys that make git run a program grows
@@ -306,18 +307,16 @@ size_t gitsafe_hash_at(int git_fd, char *buf, size_t size)
 {
 	cleanup_close int common = openat(git_fd, "commondir", O_RDONLY | O_NONBLOCK | O_NOCTTY |
 								       O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
 
 	if (common < 0 && errno != ENOENT)
 		return 0;
 	if (common >= 0 && !gitsafe_commondir(common))
 		return 0;
 	/* a link of the user's is followed, as git does: one that is new does not stay */
-	cleanup_close int fd = openat(git_fd, common < 0 ? "config" : "../../config",
-				      O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	cleanup_close int fd = protect_open_linked(git_fd, common < 0 ? "config" : "../../config");
 	if (fd < 0)
-		return errno == ENOENT ? GITINDEX_SHA1 : 0;
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? gitsafe_hash(fd, buf, size) : 0;
+		return fd == -ENOENT ? GITINDEX_SHA1 : 0;
+	return gitsafe_hash(fd, buf, size);
 }
 
 static bool exists_at(int dirfd, const char *name)

@@ -156,7 +156,11 @@ static int scan_links(struct scan *s, const char *tree, const char *gitdir, int 
 	if (!scan_join(path, gitdir, "index"))
 		return 0;
 	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
+	struct stat st;
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+		return 0;
+	/* nor does git read a directory or a pipe; the sweep moves it aside */
+	if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
 		return 0;
 	size_t hash = fd < 0 ? 0 : hash_of(s, gitdir);
 	/* what we cannot read, git may */
@@ -166,7 +170,14 @@ static int scan_links(struct scan *s, const char *tree, const char *gitdir, int 
 		return r < 0 ? r : -EDQUOT; /* whoever led here is not done either */
 	}
 	/* a broken index stops the user's git as well: nothing to protect */
-	return r == -EBADMSG || r == -EPROTONOSUPPORT ? 0 : r;
+	if (r == -EBADMSG || r == -EPROTONOSUPPORT)
+		return 0;
+	if (r < 0 && s->err && s->err->code == BRIG_E_OK) {
+		err_set(s->err, BRIG_E_BAD_WORKSPACE, -r, "protect",
+			"cannot read %s in the workspace", path);
+		err_fix(s->err, "look at the file; without it git makes a new one (git reset)");
+	}
+	return r;
 }
 
 /* A linked worktree: where it is, the file that leads back, its submodules. */

@@ -276,6 +276,8 @@ static int absent_match(struct sweep *s, int dfd, const char *name,
 			 * what is behind it from the test above */
 			sweep_error(s, rename_aside(s, dfd, name, true));
 		}
+	} else if (fd != -ENOENT) {
+		sweep_error(s, fd < 0 ? fd : -errno);
 	}
 	sweep_cut(s, len);
 	return r;
@@ -371,7 +373,7 @@ int sweep_absent(struct sweep *s, int dfd, const char *rest, enum protect_check 
 		if (whole)
 			s->end = (struct timespec){ 0 };
 	}
-	if (whole || (*rest && !S_ISDIR(st.st_mode)) || 
+	if (whole || (*rest && !S_ISDIR(st.st_mode)) ||
 	    (!*rest && !sweep_known(s->p, s->path) && !acceptable(s, check, dfd, name, &st)))
 		/* With a rest this is a link or a file in the place of a
 		 * directory on the way: a link hides what is behind it, and a

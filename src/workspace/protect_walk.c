@@ -53,16 +53,15 @@ bool protect_missing(int dirfd, const char *path)
 	return fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
-int protect_chmod(int fd, mode_t mode)
+enum { FD_LINK = 32 };
+
+/* "/proc/self/fd/N" without stdio. */
+static const char *fd_link(int fd, char link[FD_LINK])
 {
-	char link[32] = "/proc/self/fd/";
 	size_t at = sizeof "/proc/self/fd/" - 1;
 	unsigned div = 1000000000;
 
-#ifdef SYS_fchmodat2
-	if (syscall(SYS_fchmodat2, fd, "", mode, AT_EMPTY_PATH) == 0)
-		return 0;
-#endif
+	memcpy(link, "/proc/self/fd/", at);
 	for (bool seen = false; div; div /= 10) {
 		unsigned digit = (unsigned)fd / div % 10;
 		seen = seen || digit || div == 1;
@@ -70,7 +69,32 @@ int protect_chmod(int fd, mode_t mode)
 			link[at++] = (char)('0' + digit);
 	}
 	link[at] = '\0';
-	return chmod(link, mode) < 0 ? -errno : 0;
+	return link;
+}
+
+int protect_chmod(int fd, mode_t mode)
+{
+	char link[FD_LINK];
+
+#ifdef SYS_fchmodat2
+	if (syscall(SYS_fchmodat2, fd, "", mode, AT_EMPTY_PATH) == 0)
+		return 0;
+#endif
+	return chmod(fd_link(fd, link), mode) < 0 ? -errno : 0;
+}
+
+int protect_open_linked(int dirfd, const char *path)
+{
+	char link[FD_LINK];
+	struct stat dir, st;
+	cleanup_close int there = openat(dirfd, path, O_PATH | O_CLOEXEC);
+
+	if (there < 0 || fstat(there, &st) < 0 || fstat(dirfd, &dir) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || (geteuid() == 0 && st.st_uid != dir.st_uid))
+		return -EPERM;
+	int fd = open(fd_link(there, link), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 int protect_unlock(int dfd)

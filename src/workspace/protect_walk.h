@@ -37,6 +37,13 @@ int protect_chmod(int dirfd, mode_t mode);
 /* protect_open of one name, through a directory that was locked. */
 int protect_open_forced(int dirfd, const char *name, int flags);
 
+/*
+ * A file to read, whose name may be a link to anywhere: the link of somebody who may mean it,
+ * but as well of one who would have us open a device, which does things when it is opened, or
+ * as root read what is not his.  So nothing but a file; and to root, of the directory's owner.
+ */
+int protect_open_linked(int dirfd, const char *path);
+
 /* Renames within one directory, locked or not, and replaces nothing. */
 int protect_rename(int dirfd, const char *from, const char *to);
 

@@ -17,7 +17,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -783,6 +785,71 @@ static void test_without_end(void **state)
 	sh(f, "test -d .git/worktrees/y && test -f .git/config && test -d .git/modules" AWAY "/200");
 }
 
+/* What git cannot read names nothing, and is not a reason to stop. */
+static void test_odd_index(void **state)
+{
+	static const char *const make[] = { "mkdir .git/index", "mkfifo .git/index" };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof make / sizeof make[0]; i++) {
+		sh(f, "rm -rf .git; git init -q .");
+		sh(f, make[i]);
+		scan(f, protect_defaults);
+		assert_int_equal(sweep(f), 1);
+		assert_string_equal(f->path[0], ".git/index");
+		protect_free(&f->p);
+	}
+}
+
+/* A link may lead to what does things when it is opened. */
+static void test_linked_config(void **state)
+{
+	struct fixture *f = *state;
+	char path[128], event[512];
+
+	sh(f, "git init -q . && touch a && git add a && rm .git/config && mkfifo ../pipe && "
+	      "ln -s ../../pipe .git/config");
+	snprintf(path, sizeof path, "%s/pipe", f->base);
+	int in = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	assert_true(in >= 0 && inotify_add_watch(in, path, IN_OPEN) >= 0);
+	scan(f, protect_defaults);
+	assert_int_equal(sweep(f), 1); /* which hash the index has is not known */
+	assert_string_equal(f->path[0], ".git/index");
+	assert_true(read(in, event, sizeof event) < 0 && errno == EAGAIN);
+	close(in);
+	/* to a file it is followed, as before */
+	protect_free(&f->p);
+	sh(f, "rm ../pipe .git/index*; echo '[core]' >../pipe; git read-tree --empty");
+	scan(f, protect_defaults);
+	assert_int_equal(sweep(f), 0);
+	if (geteuid() != 0)
+		return;
+	/* by root only to one of whoever has the repository */
+	snprintf(path, sizeof path, "%s/pipe", f->base);
+	assert_int_equal(chown(path, 1, 1), 0);
+	assert_int_equal(sweep(f), 1);
+	assert_string_equal(f->path[0], ".git/index");
+}
+
+/* A name that could not be looked at is not one that is not there. */
+static void test_no_descriptor(void **state)
+{
+	struct fixture *f = *state;
+	struct rlimit old, few;
+
+	scan(f, (const char *const[]){ ".git/modules/*/config", NULL });
+	sh(f, "mkdir -p .git/modules/x && echo evil >.git/modules/x/config");
+	int next = dup(f->fd);
+	assert_true(next >= 0 && getrlimit(RLIMIT_NOFILE, &old) == 0);
+	close(next);
+	few = (struct rlimit){ (rlim_t)next + 3, old.rlim_max }; /* .git, modules, its list */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	int n = sweep(f);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(n, -EMFILE);
+	assert_int_equal(sweep(f), 1);
+}
+
 static void test_removed_and_replaced(void **state)
 {
 	struct fixture *f = *state;
@@ -1044,6 +1111,9 @@ static int run_all(void)
 		T(test_large_index),
 		T(test_many_reports),
 		T(test_without_end),
+		T(test_odd_index),
+		T(test_linked_config),
+		T(test_no_descriptor),
 		T(test_removed_and_replaced),
 		T(test_seal),
 		T(test_long_paths),
