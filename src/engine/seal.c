@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/nsfs.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,87 +23,115 @@ enum {
 	PAUSE_NS = 5000000, /* the last process may not have let go of all it had */
 };
 
-/* --- without mount_setattr: one mount after the other --- */
+/* What the kernel lists of the mounts, line by line. */
+struct list {
+	long fd;
+	size_t at, len;
+	char buf[3 * PATH_MAX];
+};
 
-static char table[1 << 17]; /* of the mounts; in whoever seals, who has a copy of our memory */
-
-/* 0, or -errno: one that does not fit is a failure, as something would be missed. */
-static long read_table(long proc)
+/* The next line, without its end; NULL when there is none (*e is 0), or on an error. */
+static char *next_line(struct list *l, long *e)
 {
-	long fd = SYS4(SYS_openat, proc, "self/mountinfo", O_RDONLY | O_CLOEXEC, 0), n = fd;
-	size_t len = 0;
-
-	while (fd >= 0 && len < sizeof table - 1 &&
-	       (n = SYS3(SYS_read, fd, table + len, sizeof table - 1 - len)) > 0)
-		len += (size_t)n;
-	if (fd >= 0)
-		SYS1(SYS_close, fd);
-	table[len] = '\0';
-	return n < 0 ? n : n > 0 ? -E2BIG : 0;
-}
-
-/* Cuts the next line off the table: where it is mounted, and its options.  False: no more. */
-static bool next_mount(char **rest, char **point, char **options)
-{
-	char *line = *rest, *end = strchr(line, '\n'), *w;
-
-	if (!end)
-		return false;
-	*end = '\0';
-	*rest = end + 1;
-	for (int i = 0; i < 4; i++) /* id, parent, device, what of it */
-		line += strcspn(line, " ") + (line[strcspn(line, " ")] != '\0');
-	*point = w = line;
-	for (; *line && *line != ' '; line++) {
-		bool octal = line[0] == '\\' && line[1] && line[2] && line[3];
-		*w++ = octal ? (char)((line[1] - '0') << 6 | (line[2] - '0') << 3 |
-				      (line[3] - '0')) : *line;
-		line += octal ? 3 : 0;
+	for (;;) {
+		char *line = l->buf + l->at, *end = memchr(line, '\n', l->len - l->at);
+		if (end) {
+			*end = '\0';
+			l->at = (size_t)(end + 1 - l->buf);
+			return line;
+		}
+		memmove(l->buf, line, l->len - l->at);
+		l->len -= l->at;
+		l->at = 0;
+		*e = l->len == sizeof l->buf ? -E2BIG :
+		     SYS3(SYS_read, l->fd, l->buf + l->len, sizeof l->buf - l->len);
+		if (*e == -EINTR)
+			continue;
+		if (*e <= 0)
+			return NULL;
+		l->len += (size_t)*e;
 	}
-	*options = *line ? line + 1 : line;
-	*w = '\0';
-	return true;
 }
 
-/* What a remount has to keep, or the kernel refuses it. */
-static unsigned long kept(const char *options)
+static char *next_word(char **at)
 {
-	return (strstr(options, "nosuid") ? MS_NOSUID : 0) |
-	       (strstr(options, "nodev") ? MS_NODEV : 0) |
-	       (strstr(options, "noexec") ? MS_NOEXEC : 0);
+	char *word = *at;
+
+	*at += strcspn(word, " ");
+	if (**at)
+		*(*at)++ = '\0';
+	return word;
 }
 
-/*
- * A path is looked up anew, in directories that somebody outside may change meanwhile.  So
- * nothing is believed that was not read again: it is done when all of the table is read-only.
- */
+/* Blanks and the like are written as a backslash and three digits. */
+static void unescape(char *s)
+{
+	char *to = s;
+
+	for (; *s; s++)
+		if (s[0] == '\\' && s[1] && s[2] && s[3]) {
+			*to++ = (char)((s[1] & 3) << 6 | (s[2] & 7) << 3 | (s[3] & 7));
+			s += 3;
+		} else {
+			*to++ = *s;
+		}
+	*to = '\0';
+}
+
+static bool has_word(const char *options, const char *word)
+{
+	const size_t n = strlen(word);
+
+	for (;; options++) {
+		if (!strncmp(options, word, n) && (options[n] == ',' || !options[n]))
+			return true;
+		options += strcspn(options, ",");
+		if (!*options)
+			return false;
+	}
+}
+
+/* One pass over all mounts that can be written to; how many there are is in *n. */
+static long each_writable(long proc, bool change, unsigned *n)
+{
+	struct list l = { .fd = SYS4(SYS_openat, proc, "self/mountinfo", O_RDONLY | O_CLOEXEC, 0) };
+	long e = l.fd < 0 ? l.fd : 0;
+
+	*n = 0;
+	for (char *line; l.fd >= 0 && (line = next_line(&l, &e));) {
+		for (int i = 0; i < 4; i++) /* numbers, and what of the file system it is */
+			next_word(&line);
+		char *path = next_word(&line), *options = next_word(&line);
+		if (!has_word(options, "rw"))
+			continue;
+		++*n;
+		if (!change)
+			continue;
+		unescape(path);
+		/* those that are locked have to be said again */
+		unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY |
+				      (has_word(options, "nosuid") ? MS_NOSUID : 0) |
+				      (has_word(options, "nodev") ? MS_NODEV : 0) |
+				      (has_word(options, "noexec") ? MS_NOEXEC : 0);
+		e = SYS5(SYS_mount, NULL, path, NULL, flags, NULL);
+		if (e < 0)
+			break;
+	}
+	if (l.fd >= 0)
+		SYS1(SYS_close, l.fd);
+	return e;
+}
+
+/* The same with mount(2) alone; see root_classic.c. */
 static long seal_each(long proc)
 {
-	const struct timespec pause = { .tv_nsec = PAUSE_NS };
-	long why = -EBUSY;
+	unsigned left;
+	long e = each_writable(proc, true, &left);
 
-	for (int i = 0; i < TRIES; i++) {
-		char *rest = table, *point, *options;
-		bool open = false, refused = false;
-		long r = read_table(proc);
-		if (r < 0)
-			return r;
-		while (next_mount(&rest, &point, &options)) {
-			if (strncmp(options, "ro", 2) == 0)
-				continue;
-			open = true;
-			r = SYS5(SYS_mount, 0, point, 0,
-				 MS_REMOUNT | MS_BIND | MS_RDONLY | kept(options), 0);
-			if (r < 0)
-				why = r;
-			refused = refused || r < 0;
-		}
-		if (!open)
-			return 0;
-		if (refused)
-			SYS2(SYS_nanosleep, &pause, 0);
-	}
-	return why;
+	/* a path leads to the last that was mounted there */
+	if (e == 0)
+		e = each_writable(proc, false, &left);
+	return e < 0 ? e : left ? -EBUSY : 0;
 }
 
 /*
@@ -114,7 +143,7 @@ static long seal(int mounts)
 {
 	const struct mnt_attr ro = { .attr_set = MOUNT_ATTR_RDONLY };
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
-	/* ours: the one in there belongs to processes that are gone */
+	/* of our own namespaces: the one in there does not know us */
 	long proc = SYS4(SYS_openat, AT_FDCWD, "/proc", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 	long user = SYS2(SYS_ioctl, mounts, NS_GET_USERNS);
 	long r = user < 0 ? user : SYS2(SYS_setns, user, CLONE_NEWUSER);
@@ -124,7 +153,7 @@ static long seal(int mounts)
 	for (int i = 0; r == 0 && i < TRIES; i++) {
 		long e = SYS5(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &ro, sizeof ro);
 		if (e == -ENOSYS)
-			return proc < 0 ? proc : seal_each(proc);
+			e = proc < 0 ? proc : seal_each(proc);
 		if (e != -EBUSY)
 			return e;
 		SYS2(SYS_nanosleep, &pause, 0);
