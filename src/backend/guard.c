@@ -272,6 +272,8 @@ static int put_back_link(int dir, const char *name, const struct item *it)
 	return S_ISLNK(st.st_mode) ? give_owner(fd, it) : -EAGAIN;
 }
 
+/* Where there is no room for all of it: no half of a file (whoever has the rest of the room
+ * decides where it would end), and of a directory what can be had. */
 static int put_back(int dir, const char *name, const struct item *it)
 {
 	int r = 0;
@@ -289,13 +291,18 @@ static int put_back(int dir, const char *name, const struct item *it)
 		return -errno;
 	if (S_ISREG(it->mode))
 		r = fd_write_full(fd, it->data, it->len);
-	for (size_t i = 1; i <= it->below && r == 0; i += it[i].below + 1)
-		r = put_back(fd, it[i].path + it[i].name, &it[i]);
-	if (r == 0)
-		r = give_owner(fd, it);
-	if (r == 0 && fchmod(fd, it->mode & 07777) < 0)
-		r = -errno;
-	return r;
+	for (size_t i = 1; i <= it->below; i += it[i].below + 1) {
+		int e = put_back(fd, it[i].path + it[i].name, &it[i]);
+		r = r ? r : e;
+	}
+	if (r < 0 && S_ISREG(it->mode)) {
+		unlinkat(dir, name, 0);
+		return r;
+	}
+	int e = give_owner(fd, it);
+	if (e == 0 && fchmod(fd, it->mode & 07777) < 0)
+		e = -errno;
+	return r ? r : e;
 }
 
 /* NAME.brig-denied-ID, or with a number. */
@@ -439,16 +446,19 @@ static int settle_one(const struct guard *g, const struct item *it, int wsfd,
 		return 0;
 	int r = aside(dir, name, g->suffix, to);
 	bool moved = r == 0;
+	if (r == -ENOSPC || r == -EDQUOT) /* a longer name takes room */
+		r = protect_remove(wsfd, dir, name);
 	if (r == -ENOENT)
 		r = 0; /* it was removed */
-	if (r == 0 && g->p->others)
-		return settle_beside(g, it, dir, report, arg);
-	if (r == 0)
+	if (r == 0 && g->p->others) {
+		r = settle_beside(g, it, dir, report, arg);
+		if (r > 0)
+			return r;
+	} else if (r == 0) {
 		r = put_back(dir, name, it);
-	if (r < 0)
-		return r;
-	report(arg, it->path, PROTECT_BACK, moved ? to : NULL);
-	return 1;
+	}
+	report(arg, it->path, r < 0 ? PROTECT_LOST : PROTECT_BACK, moved ? to : NULL);
+	return r < 0 ? r : 1;
 }
 
 int guard_settle(const struct guard *g, int wsfd, protect_report *report, void *arg)

@@ -281,6 +281,8 @@ void watch_denied(void *arg, const char *path, enum protect_fate fate, const cha
 		[PROTECT_DELETED] = { "a protected path was created or replaced",
 				      "it was deleted: there was no room to move it aside",
 				      NULL },
+		[PROTECT_LOST] = { "a protected path was changed or removed",
+				   "it could not be put back as it was before the run", NULL },
 		[PROTECT_STUCK] = { "a protected path was created and could not be moved aside",
 				    "look at it before using the workspace", NULL },
 	};

@@ -114,6 +114,7 @@ enum protect_fate {
 	PROTECT_GONE,    /* what was there before is not there any more */
 	PROTECT_DELETED, /* there was no room to move it */
 	PROTECT_STUCK,   /* it is still there */
+	PROTECT_LOST,    /* what was there before is not back, or not all of it */
 };
 
 /*

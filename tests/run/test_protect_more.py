@@ -395,6 +395,20 @@ def test_so_many_shared_indexes_take_no_longer(who):
     shutil.rmtree(who.ws / ".git")
 
 
+def test_full_disk_where_files_are_put_back(who):
+    """What the command wrote does not stay for want of room, nor half of what was there before."""
+    if who.is_root:
+        pytest.skip("landlock refuses what belongs to root")
+    fill = FILL.replace('os.mkdir(".vscode"); open(".vscode/tasks.json", "w").write("evil\\n")', "")
+    assert fill != FILL
+    j, found = small_disk(who, "yes mine | head -n 1000 >.envrc; chown %d .envrc" % who.uid, fill,
+                          "cat .envrc 2>&1 || true", ["--backend", "landlock"])
+    assert j["stdout"] == "full\n", j
+    assert found == "mine\n" * 1000 or "No such file" in found, (j, found)
+    told = {d["target"]: d["fix"] for d in j["denied"]}
+    assert ("was put back" if "mine" in found else "could not be put back") in told[".envrc"], j
+
+
 def test_full_disk_and_what_is_not_the_commands(who, account):
     """Root removes nothing that a command could only move into the way."""
     if not who.is_root:
