@@ -139,7 +139,8 @@ static int make_argv(struct state *st, const struct spec *s, int args_fd, bool g
 	const uint64_t numbers[] = { (uint64_t)st->at[CTL], (uint64_t)st->at[STDERR],
 				     (uint64_t)st->at[STATUS], (uint64_t)st->at[DEATH],
 				     (uint64_t)init_fd, !s->seccomp, nproc, s->pty,
-				     groups, strv_len(st->exec_paths) };
+				     groups, bwrap_locks(&st->plan),
+				     strv_len(st->exec_paths) };
 	int r = strv_add(v, "bwrap");
 	if (r == 0)
 		r = strv_add(v, "--args");

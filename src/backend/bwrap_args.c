@@ -425,6 +425,28 @@ static int tree(struct writer *w, struct brig_error *err)
 	return 0;
 }
 
+static bool is_below(const char *path, const char *top)
+{
+	size_t n = strlen(top);
+
+	return !strncmp(path, top, n) && path[n] == '/';
+}
+
+bool bwrap_locks(const struct plan *p)
+{
+	const struct spec *s = p->spec;
+	bool covers = (s->masks && *s->masks) || (s->key_masks && *s->key_masks);
+
+	for (size_t i = 0; !covers && i < p->protect.n; i++)
+		covers = p->protect.v[i].kind == PROTECT_RO || p->protect.v[i].kind == PROTECT_PIN;
+	for (size_t i = 0; !covers && i < s->n_binds; i++) {
+		covers = is_below(s->binds[i].dst, s->workspace.dst);
+		for (size_t k = 0; !covers && k < s->n_binds; k++)
+			covers = is_below(s->binds[i].dst, s->binds[k].dst);
+	}
+	return covers && !s->seccomp;
+}
+
 static void namespaces(struct writer *w)
 {
 	const struct spec *s = w->p->spec;
@@ -434,7 +456,8 @@ static void namespaces(struct writer *w)
 	      "--unshare-cgroup");
 	if (s->net != NET_HOST)
 		word(w, "--unshare-net");
-	if (w->f->disable_userns)
+	/* the gate needs one to lock the mounts; afterwards it is the filter that refuses */
+	if (w->f->disable_userns && !bwrap_locks(w->p))
 		word(w, "--disable-userns");
 	word(w, "--uid");
 	number(w, s->in_uid);

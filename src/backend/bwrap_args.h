@@ -59,6 +59,13 @@ int bwrap_image_fd(struct bwrap_fds *f, const char *name, const void *data, size
 void bwrap_features_find(struct bwrap_features *f, const char *text, size_t len);
 
 /*
+ * Whether the gate is to lock the mounts, as something may be mounted below a tree of the
+ * caller's; known before the plan is finished.  Not with a profile of his, which is loaded
+ * before the gate, and may not let it.
+ */
+bool bwrap_locks(const struct plan *p);
+
+/*
  * Appends the arguments for the plan, NUL-separated, to out, and every
  * descriptor they name to fds.  Nothing of the environment is on a command line
  * that others can read: all of it goes this way.  The default filter is not

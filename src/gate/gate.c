@@ -9,7 +9,7 @@
  * a sandbox of brig's own.  No C library, nothing to steal.
  *
  * argv: gate CTL_FD STDERR_FD STATUS_FD DEATH_FD INIT_FD FILTER NPROC PTY
- *       GROUPS NPATHS PATH... ARGV...
+ *       GROUPS LOCK NPATHS PATH... ARGV...
  */
 #include <linux/filter.h>
 #include <linux/prctl.h>
@@ -28,6 +28,8 @@ enum {
 	ENOENT_ = 2, EINTR_ = 4, ENOEXEC_ = 8, EAGAIN_ = 11, EBUSY_ = 16, ENOTDIR_ = 20,
 	EINVAL_ = 22, EMFILE_ = 24,
 	RLIMIT_NPROC_ = 6, CLOEXEC_RANGE = 4, TIOCSPGRP_ = 0x5410,
+	AT_FDCWD_ = -100, O_WRONLY_ = 1, O_CLOEXEC_ = 02000000,
+	CLONE_NEWNS_ = 0x20000, CLONE_NEWUSER_ = 0x10000000,
 	BLOCK = 0, UNBLOCK = 1, SIGTTOU_ = 22, SIGCHLD_ = 17, F_SETFD_ = 2,
 	AT_EMPTY_PATH_ = 0x1000, SOL_SOCKET_ = 1, SCM_RIGHTS_ = 1, NOSIGNAL_ = 0x4000,
 	PEEK_ = 2, CUT_ = 8, DONTWAIT_ = 0x40, CMSG_CLOEXEC_ = 0x40000000, MONOTONIC_ = 1,
@@ -250,7 +252,71 @@ static void as_script(const char *path, const char **argv, const char **env)
 
 /* Words of the command line, in order. */
 enum { A_CTL = 1, A_STDERR, A_STATUS, A_DEATH, A_INIT, A_FILTER, A_NPROC, A_PTY,
-       A_GROUPS, A_NPATHS, A_PATHS };
+       A_GROUPS, A_LOCK, A_NPATHS, A_PATHS };
+
+static void put(long ctl, const char *path, const char *text, unsigned long n)
+{
+	long fd = SYS4(SYS_openat, AT_FDCWD_, path, O_WRONLY_, 0);
+	long r = fd < 0 ? fd : SYS3(SYS_write, fd, text, n);
+
+	if (r != (long)n)
+		fail(ctl, BRIG_E_IDMAP_DENIED, r, path);
+	SYS1(SYS_close, fd);
+}
+
+/* "ID ID 1": the same id again. */
+static void map_same(long ctl, const char *path, unsigned long id)
+{
+	char digits[12], text[32];
+	unsigned long n = 0, at = 0;
+
+	do
+		digits[n++] = (char)('0' + id % 10);
+	while ((id /= 10));
+	for (int i = 0; i < 2; i++) {
+		for (unsigned long k = n; k; k--)
+			text[at++] = digits[k - 1];
+		text[at++] = ' ';
+	}
+	text[at++] = '1';
+	put(ctl, path, text, at);
+}
+
+static void drop_all(long ctl)
+{
+	const struct {
+		uint32_t version;
+		int pid;
+	} head = { 0x20080522, 0 };
+	const uint32_t none[6] = { 0 };
+
+	for (long cap = 0; SYS5(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+		;
+	long r = SYS2(SYS_capset, &head, none);
+	if (r < 0)
+		fail(ctl, BRIG_E_CAPS_FAILED, r, "dropping capabilities");
+}
+
+/*
+ * As lock_mounts() of the engine's child.c, and for the same reason: a descriptor that is
+ * handed to another sandbox must not reach below the mounts of this one when it ends.
+ * Where there is no second namespace to be had (AppArmor may be in the way) they are only
+ * made read-only at the end, see seal.c.  The first one, to be closed at leisure, or -1.
+ */
+static long lock_mounts(long ctl)
+{
+	const unsigned long uid = (unsigned long)SYS0(SYS_getuid);
+	const unsigned long gid = (unsigned long)SYS0(SYS_getgid);
+	long first = SYS4(SYS_openat, AT_FDCWD_, "/proc/self/ns/mnt", O_CLOEXEC_, 0);
+
+	if (SYS1(SYS_unshare, CLONE_NEWUSER_ | CLONE_NEWNS_) < 0)
+		return first;
+	put(ctl, "/proc/self/setgroups", "deny", 4);
+	map_same(ctl, "/proc/self/gid_map", gid);
+	map_same(ctl, "/proc/self/uid_map", uid);
+	drop_all(ctl);
+	return first;
+}
 
 static void become_init(const char **argv, long ctl, long child) __attribute__((noreturn));
 static void become_init(const char **argv, long ctl, long child)
@@ -319,10 +385,14 @@ void init_main(long *stack)
 		fail(ctl, BRIG_E_SETUP_FAILED, r, "close_range");
 	if (SYS0(SYS_getpid) != 1)
 		fail(ctl, BRIG_E_NAMESPACE_DENIED, -1, "not pid 1 of a namespace");
+	long first = number(argv[A_LOCK]) ? lock_mounts(ctl) : -1;
 	r = SYS5(SYS_clone, SIGCHLD_, 0, 0, 0, 0);
 	if (r < 0)
 		fail(ctl, BRIG_E_SETUP_FAILED, r, "the command's process");
-	if (r == 0)
+	if (r == 0) {
+		if (first >= 0) /* whoever is the last to close it waits for the whole machine */
+			SYS1(SYS_close, first);
 		become_command(argv, env, ctl, n_paths);
+	}
 	become_init(argv, ctl, r);
 }

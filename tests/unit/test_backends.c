@@ -162,6 +162,13 @@ static void test_flags(void **state)
 		}
 	strv_free(v);
 	bwrap_fds_free(&fds);
+	/* where the gate makes one to lock the mounts, it is not switched off before */
+	static const char *const mask[] = { "mask", "/usr/share", NULL };
+	fds = (struct bwrap_fds){ 0 };
+	v = args(mask, &all, &fds, 0);
+	assert_int_equal(find(v, "--disable-userns", NULL), -1);
+	strv_free(v);
+	bwrap_fds_free(&fds);
 }
 
 static void test_old_version(void **state)
