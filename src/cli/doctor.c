@@ -16,6 +16,11 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "engine/probe.h"
+#include "policy/load.h"
+
+#define DOCTOR_OPTIONS                                     \
+	"[--json] [--backend B] [--require L,...] [--config F] " \
+	"[--profile NAME] [--tenant T] [--tool NAME]"
 
 static const char *const state_word[] = { [PROBE_OK] = "ok",
 					  [PROBE_DEGRADED] = "limited",
@@ -36,9 +41,32 @@ struct report {
 	bool ok;
 };
 
-/* The last and strongest probe: a real sandbox, through the whole pipeline. */
-static struct brig_result *try_one(const struct backend *b, const char *require,
-				   const char *net, struct brig_error *err)
+/* What the answer is about: the policy in force, and which layers of it were asked for. */
+struct question {
+	const struct brig_spec *asked;
+	struct brig_spec *policy;
+	const char *require; /* of the command line */
+};
+
+static const enum opt which_policy[] = { OPT_CONFIG, OPT_PROFILE, OPT_TENANT, OPT_TOOL };
+
+static int same_policy(struct brig_spec *rq, const struct brig_spec *asked,
+		       struct brig_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(which_policy) && r == 0; i++)
+		if (request_has(asked, which_policy[i]))
+			r = brig_spec_set(rq, opt_table[which_policy[i]].name,
+					  request_text(asked, which_policy[i]), err);
+	return r;
+}
+
+/* The last and strongest probe: a real sandbox, through the whole pipeline.  Under the
+ * policy, but for a directory of its own; net is NULL for what that says. */
+static struct brig_result *try_one(const struct question *q, const struct backend *b,
+				   const char *require, const char *net,
+				   struct brig_error *err)
 {
 	static const char *const cmd[] = { "/bin/sh", "-c", ":", NULL };
 	char dir[] = "/tmp/brig-doctor-XXXXXX";
@@ -55,10 +83,11 @@ static struct brig_result *try_one(const struct backend *b, const char *require,
 		 * engine; whether root's own can be shown is a probe of its own. */
 		if (geteuid() == 0 && chown(dir, 65534, 65534) < 0)
 			err_set(err, BRIG_E_SETUP_FAILED, errno, "doctor", "%s", dir);
-		if (brig_spec_set(rq, "workspace", dir, err) == 0 &&
+		if (same_policy(rq, q->asked, err) == 0 &&
+		    brig_spec_set(rq, "workspace", dir, err) == 0 &&
 		    brig_spec_set(rq, "json", "", err) == 0 &&
 		    brig_spec_set(rq, "backend", b->name, err) == 0 &&
-		    brig_spec_set(rq, "net", net, err) == 0 &&
+		    (!net || brig_spec_set(rq, "net", net, err) == 0) &&
 		    (!require || brig_spec_set(rq, "require", require, err) == 0) &&
 		    brig_spec_set_argv(rq, cmd, err) == 0)
 			brig_run(rq, &res, err);
@@ -69,7 +98,7 @@ static struct brig_result *try_one(const struct backend *b, const char *require,
 }
 
 /* An allow-list with nothing on it: everything that one needs is made. */
-static void try_allow_list(struct report *r)
+static void try_allow_list(const struct question *q, struct report *r)
 {
 	struct brig_error err = { 0 };
 	struct probe_result *p = &r->probes[r->n];
@@ -83,7 +112,7 @@ static void try_allow_list(struct report *r)
 		snprintf(p->detail, sizeof p->detail, "refused: this backend cannot keep to one");
 		return;
 	}
-	struct brig_result *res = try_one(r->b, NULL, "allow", &err);
+	struct brig_result *res = try_one(q, r->b, NULL, "allow", &err);
 	bool ran = res && res->ran && res->exit_code == 0;
 	if (ran)
 		snprintf(p->detail, sizeof p->detail, "%s", r->b->allow_list);
@@ -97,13 +126,15 @@ static void try_allow_list(struct report *r)
 	brig_result_free(res);
 }
 
-static void trial(struct report *r, const char *require)
+static void trial(const struct question *q, struct report *r, bool chosen)
 {
 	r->tried = true;
-	r->trial = try_one(r->b, require, "none", &r->err);
+	/* the others are only told of */
+	r->trial = try_one(q, r->b, chosen ? q->require : NULL, chosen ? NULL : "none",
+			   &r->err);
 	r->enforced = r->trial ? r->trial->enforced : 0;
 	if (r->trial && r->trial->ran)
-		try_allow_list(r);
+		try_allow_list(q, r);
 }
 
 /* Some have no sandbox of their own to try, only what has to be there. */
@@ -112,20 +143,38 @@ static bool has_trial(const struct backend *b)
 	return b == &backend_native || b == &backend_landlock || b == &backend_bwrap;
 }
 
-static void examine(struct report *r, const char *require, unsigned required)
+static unsigned required_of(const struct brig_spec *policy)
+{
+	const char *p = request_text(policy, OPT_REQUIRE);
+	unsigned bits = 0;
+
+	if (!p)
+		return streq(request_text(policy, OPT_NET), "host") ?
+			       LAYERS_BASE & ~LAYER_BIT(LAYER_NET) : LAYERS_BASE;
+	for (; p; p = strchr(p, ',')) {
+		if (*p == ',')
+			p++;
+		bits |= LAYER_BIT(layer_by_name(p, strcspn(p, ",")));
+	}
+	return bits;
+}
+
+static void examine(const struct question *q, struct report *r, bool chosen)
 {
 	const struct backend *b = r->b;
+	const unsigned required = chosen ? required_of(q->policy) : LAYERS_BASE;
 
-	r->required = require ? required : required & b->can;
+	r->required = chosen && request_text(q->policy, OPT_REQUIRE) ? required :
+								       required & b->can;
 	r->n = b->probe(r->probes);
 	if (has_trial(b)) {
-		trial(r, require);
+		trial(q, r, chosen);
 		r->ok = r->trial && r->trial->ran && r->trial->exit_code == 0 &&
 			(r->required & ~r->enforced) == 0;
 		return;
 	}
 	if (!b->allow_list)
-		try_allow_list(r);
+		try_allow_list(q, r);
 	r->ok = (r->required & ~b->can) == 0;
 	for (int i = 0; i < r->n; i++)
 		r->ok = r->ok && r->probes[i].state != PROBE_FAILED;
@@ -136,6 +185,22 @@ static const struct brig_error *reason(const struct report *r)
 {
 	return r->err.code == BRIG_E_OK && r->trial && !r->trial->ran ? &r->trial->error :
 									 &r->err;
+}
+
+/* The layers that are not to be had.  Where the policy asks for something else that is not
+ * (a limit, a directory), none of them was tried. */
+static unsigned unmet(const struct report *r)
+{
+	switch (reason(r)->code) {
+	case BRIG_E_LIMIT_UNENFORCEABLE:
+		return r->required & ~r->enforced & LAYERS_LIMITS;
+	case BRIG_E_BAD_MOUNT:
+	case BRIG_E_BAD_OPTION:
+	case BRIG_E_LOCKED:
+		return 0;
+	default:
+		return r->required & ~r->enforced;
+	}
 }
 
 /*
@@ -162,7 +227,7 @@ static void json_report(struct json *j, const struct report *r)
 	jw_key(j, "enforced");
 	json_layers(j, r->enforced);
 	jw_key(j, "unmet");
-	json_layers(j, r->required & ~r->enforced);
+	json_layers(j, unmet(r));
 	jw_key(j, "probes");
 	jw_array(j);
 	for (int i = 0; i < r->n; i++) {
@@ -186,8 +251,18 @@ static void json_report(struct json *j, const struct report *r)
 	jw_end_object(j);
 }
 
-static void print_json(const struct report *all, size_t n, bool ok,
-		       const struct report *other)
+/* The files that say anything, each once. */
+static void json_policy(struct json *j, char *const *files)
+{
+	jw_array(j);
+	for (; files && *files; files++)
+		jw_string(j, *files);
+	jw_end_array(j);
+}
+
+/* err: the policy that could not be loaded, so that nothing was tried. */
+static void print_json(const struct report *all, size_t n, bool ok, char *const *files,
+		       const struct report *other, const struct brig_error *err)
 {
 	struct buf b = { 0 };
 	struct json j;
@@ -198,6 +273,10 @@ static void print_json(const struct report *all, size_t n, bool ok,
 	jw_int(&j, 1);
 	jw_key(&j, "ok");
 	jw_bool(&j, ok);
+	jw_key(&j, "policy");
+	json_policy(&j, files);
+	jw_key(&j, "error");
+	json_error(&j, err);
 	jw_key(&j, "recommended");
 	jw_string(&j, other ? other->b->name : NULL);
 	jw_key(&j, "backends");
@@ -273,12 +352,25 @@ static void print_missing(unsigned bits)
 	printf("\n");
 }
 
-static void print_text(const struct report *r)
+static void print_policy(char *const *files)
+{
+	if (!files || !*files)
+		return;
+	printf("Policy:");
+	for (char *const *f = files; *f; f++) {
+		cleanup_free char *shown = str_printable(*f);
+		printf("%s %s", f == files ? "" : ",", shown ? shown : "?");
+	}
+	printf("\n");
+}
+
+static void print_text(const struct report *r, char *const *files)
 {
 	bool c = cli_colour(STDOUT_FILENO);
 
 	printf("%sbrig %s, %s backend, as uid %u%s\n", c ? "\033[1m" : "",
 	       brig_version(), r->b->name, (unsigned)geteuid(), c ? "\033[0m" : "");
+	print_policy(files);
 	for (int i = 0; i < r->n; i++)
 		line(c, r->probes[i].state, r->probes[i].name, r->probes[i].detail,
 		     r->probes[i].fix, i ? r->probes[i - 1].fix : NULL);
@@ -296,7 +388,8 @@ static void print_text(const struct report *r)
 static void print_verdict(const struct report *r, const struct report *other)
 {
 	bool c = cli_colour(STDOUT_FILENO);
-	unsigned unmet = r->required & ~r->enforced;
+	const unsigned not_here = unmet(r);
+
 	if (r->ok) {
 		printf("\n%sEverything that is required can be enforced here.%s\n",
 		       c ? "\033[32m" : "", c ? "\033[0m" : "");
@@ -304,10 +397,10 @@ static void print_verdict(const struct report *r, const struct report *other)
 			print_missing(r->trial->missing);
 		return;
 	}
-	printf("\n%sbrig would refuse to run here.%s Not enforceable:",
-	       c ? "\033[31m" : "", c ? "\033[0m" : "");
+	printf("\n%sbrig would refuse to run here.%s%s", c ? "\033[31m" : "",
+	       c ? "\033[0m" : "", not_here ? " Not enforceable:" : "");
 	for (unsigned i = 0; i < LAYER__COUNT; i++)
-		if (unmet & LAYER_BIT(i))
+		if (not_here & LAYER_BIT(i))
 			printf(" %s", layer_name((enum layer)i));
 	printf("\n");
 	if (!other)
@@ -319,21 +412,6 @@ static void print_verdict(const struct report *r, const struct report *other)
 			printf(" %s", layer_name((enum layer)i));
 	printf("\n");
 	print_missing(other->trial->missing);
-}
-
-static unsigned required_of(const struct brig_spec *rq)
-{
-	const char *p = request_text(rq, OPT_REQUIRE);
-	unsigned bits = 0;
-
-	if (!p)
-		return LAYERS_BASE;
-	for (; p; p = strchr(p, ',')) {
-		if (*p == ',')
-			p++;
-		bits |= LAYER_BIT(layer_by_name(p, strcspn(p, ",")));
-	}
-	return bits;
 }
 
 /* One line each for the backends that were not asked about. */
@@ -352,11 +430,29 @@ static void print_others(const struct report *all, size_t n, const struct report
 	}
 }
 
-/* Every backend is looked at; the chosen one decides. */
-static int doctor(const struct brig_spec *rq)
+/* The files that a policy is from, as far as they say anything; NULL: none, or no memory. */
+static char **policy_files(const struct brig_spec *policy)
 {
-	enum backend_id want = backend_by_name(request_text(rq, OPT_BACKEND));
-	const char *require = request_text(rq, OPT_REQUIRE);
+	char **files = NULL;
+
+	for (unsigned o = 0; o < OPT__COUNT; o++) {
+		const struct req_value *v = &policy->o[o];
+		for (size_t i = 0; v->here && i < (v->n ? v->n : 1); i++) {
+			const char *const one[] = { v->at[i].file, NULL };
+			bool known = !one[0];
+			for (char **f = files; f && *f && !known; f++)
+				known = streq(*f, one[0]);
+			if (!known && strv_append(&files, one) < 0)
+				return files;
+		}
+	}
+	return files;
+}
+
+/* Every backend is looked at; the chosen one decides. */
+static int examine_all(const struct question *q)
+{
+	enum backend_id want = backend_by_name(request_text(q->policy, OPT_BACKEND));
 	struct report *all = calloc(BACKEND__COUNT, sizeof *all), *chosen = NULL;
 	size_t n = 0;
 
@@ -370,38 +466,57 @@ static int doctor(const struct brig_spec *rq)
 		r->b = b;
 		if (i == want)
 			chosen = r;
-		examine(r, i == want ? require : NULL,
-			i == want ? required_of(rq) : LAYERS_BASE);
+		examine(q, r, i == want);
 	}
 	bool ok = chosen && chosen->ok;
-	const struct report *other = recommended(all, n, chosen, require != NULL);
-	if (request_flag(rq, OPT_JSON)) {
-		print_json(all, n, ok, other);
+	const struct report *other =
+		recommended(all, n, chosen, request_text(q->policy, OPT_REQUIRE) != NULL);
+	char **files = policy_files(q->policy);
+	if (request_flag(q->asked, OPT_JSON)) {
+		print_json(all, n, ok, files, other, &(struct brig_error){ 0 });
 	} else if (chosen) {
-		print_text(chosen);
+		print_text(chosen, files);
 		print_others(all, n, chosen);
 		print_verdict(chosen, other);
 	} else {
 		fprintf(stderr, "brig doctor: the %s backend is not available in this "
-				"version\n", request_text(rq, OPT_BACKEND));
+				"version\n", request_text(q->policy, OPT_BACKEND));
 	}
+	strv_free(files);
 	for (size_t i = 0; i < n; i++)
 		brig_result_free(all[i].trial);
 	free(all);
 	return ok ? 0 : 1;
 }
 
+static int doctor(const struct brig_spec *rq)
+{
+	struct question q = { .asked = rq, .require = request_text(rq, OPT_REQUIRE) };
+	struct brig_error err = { 0 };
+
+	if (policy_load(rq, &q.policy, &err) < 0) {
+		if (request_flag(rq, OPT_JSON))
+			print_json(NULL, 0, false, NULL, NULL, &err);
+		cli_error(&err);
+		return cli_error_code(&err, false);
+	}
+	int code = examine_all(&q);
+	brig_spec_free(q.policy);
+	return code;
+}
+
 /* An option that says something about a run would be taken for an answer about that run. */
 static int refuse_others(const struct brig_spec *rq)
 {
 	for (unsigned i = 0; i < OPT__COUNT; i++) {
-		if (!request_has(rq, (enum opt)i) || i == OPT_JSON || i == OPT_BACKEND ||
-		    i == OPT_REQUIRE)
+		bool fine = i == OPT_JSON || i == OPT_BACKEND || i == OPT_REQUIRE;
+		for (size_t k = 0; k < ARRAY_LEN(which_policy); k++)
+			fine = fine || i == which_policy[k];
+		if (fine || !request_has(rq, (enum opt)i))
 			continue;
 		err_set(&cli_last_error, BRIG_E_BAD_OPTION, 0, "options",
 			"--%s: doctor has no such option", opt_table[i].name);
-		err_fix(&cli_last_error, "brig doctor [--json] [--backend B] [--require L,...]; "
-					 "for one run: brig explain");
+		err_fix(&cli_last_error, "brig doctor " DOCTOR_OPTIONS "; for one run: brig explain");
 		cli_error(&cli_last_error);
 		return EXIT_USAGE;
 	}
@@ -431,8 +546,8 @@ static int doctor_main(int argc, char **argv)
 		code = 0;
 	} else if (code == 0 && rest < argc) {
 		cleanup_free char *shown = str_printable(argv[rest]);
-		fprintf(stderr, "brig doctor: unexpected '%.60s' (brig doctor [--json] "
-				"[--backend B] [--require L,...])\n", shown ? shown : "?");
+		fprintf(stderr, "brig doctor: unexpected '%.60s' (brig doctor "
+				DOCTOR_OPTIONS ")\n", shown ? shown : "?");
 		code = EXIT_USAGE;
 	} else if (code == 0 && (code = refuse_others(rq)) == 0) {
 		leave_input();
@@ -442,6 +557,6 @@ static int doctor_main(int argc, char **argv)
 	return code;
 }
 
-const struct verb verb_doctor = { "doctor", "[--json] [--backend B] [--require L,...]",
+const struct verb verb_doctor = { "doctor", DOCTOR_OPTIONS,
 				  "probe what can be enforced here, and how to fix it",
 				  doctor_main };
