@@ -607,6 +607,10 @@ int protect_scan(struct protect *p, int wsfd, const char *root,
 	if (r >= 0 && !(p->root = strdup(s.root)))
 		r = scan_no_memory(&s);
 	if (r < 0) {
+		/* a read that failed, of what was opened */
+		if (err && err->code == BRIG_E_OK)
+			err_set(err, BRIG_E_BAD_WORKSPACE, -r, "protect",
+				"cannot look at what is protected in the workspace");
 		protect_free(p);
 		return r;
 	}

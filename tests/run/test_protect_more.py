@@ -422,3 +422,16 @@ def test_full_disk_and_what_is_not_the_commands(who, account):
     assert sorted(left.split()) == [".vscode/mnt/precious", ".vscode/roots/precious"], (j, left)
     assert {"target": ".vscode", "count": 1}.items() <= {d["target"]: d for d in j["denied"]}[".vscode"].items()
     assert any("could not be moved aside" in d["rule"] for d in j["denied"] if d["target"] == ".vscode"), j
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "socket"])
+def test_an_index_that_is_no_file(who, kind):
+    """Nothing ran, and nobody said why."""
+    need("git")
+    who.host("git", "init", "-q", ".")
+    make = {"fifo": "mkfifo .git/index", "directory": "mkdir .git/index",
+            "socket": "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\".git/index\")'"}[kind]
+    who.host("sh", "-c", make)
+    r = who.run("sh", "-c", "echo ran")
+    assert r.json["ran"] and r.json["stdout"] == "ran\n", r.json
+    assert denied_paths(r.json) == [".git/index"], r.json
