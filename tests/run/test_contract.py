@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import BRIG, cgroup_dirs, survivors, wait_until
+from conftest import BRIG, REPO, cgroup_dirs, survivors, wait_until
 
 BASE_LAYERS = ["user", "mount", "pid", "net", "ipc", "uts", "cgroup", "caps",
                "no_new_privs", "seccomp", "landlock"]
@@ -564,3 +564,14 @@ def test_parallel_runs_do_not_disturb_each_other(who):
     for i, p in enumerate(ps):
         j = json.loads(p.communicate(timeout=20)[0])
         assert (j["exit"], j["stdout"]) == (i, "%d\n" % i)
+
+
+def test_what_make_run_shows(who):
+    """The first sandbox that a stranger sees (tools/demo.sh)."""
+    p = who.popen(["sh", REPO / "tools/demo.sh", BRIG], cwd=who.base, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = (x.decode() for x in p.communicate(timeout=60))
+    assert p.returncode == 0, (out, err)
+    held = re.search(r"^  enforced +(.*)$", out, re.M)
+    assert held and set(BASE_LAYERS) <= set(held[1].split()), out
+    assert "written inside" in out and "Everything that is required can be enforced here." in out, out
+    assert re.search(r"^  secrets .*No such file", out, re.M) and re.search(r"^  mount \(1\)", out, re.M), out
