@@ -127,8 +127,9 @@ int scan_add(struct scan *s, enum protect_kind kind, const char *path, int fd,
 		if (old)
 			return 0;
 		err_set(s->err, BRIG_E_BAD_WORKSPACE, E2BIG, "protect",
-			"more than %d protected paths", ENTRIES_MAX);
-		err_fix(s->err, "shorten the policy's workspace.protect list");
+			"more than %d protected paths (the last is %.200s)", ENTRIES_MAX, path);
+		err_fix(s->err, "take away what is too many there, or shorten the policy's "
+				"workspace.protect list");
 		return -E2BIG;
 	}
 	if (p->n == s->cap) {

@@ -203,6 +203,30 @@ def test_recursive_fork_bomb_meets_its_deadline(who):
     assert who.ok("echo calm") == "calm\n"
 
 
+BOMBS = {"processor": "while :; do :; done & while :; do :; done & while :; do :; done & wait",
+         "processes": "f() { f | f & }; f; sleep 100",
+         "memory": "while :; do head -c 40000000 /dev/zero | tail >/dev/null; done",
+         "tmp": "while :; do cat /dev/zero >/tmp/x; cat /dev/zero >/dev/shm/x; done 2>/dev/null"}
+
+
+def test_neighbours_do_not_notice(who):
+    """Four sandboxes at their limits; others start and end beside them."""
+    bombs = [who.popen([BRIG, "run", "--timeout", "30", "--tmp-size", "16M", "--pids", "50", "--", "sh", "-c", text],
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             for text in BOMBS.values()]
+    try:
+        time.sleep(1)
+        for i in range(10):
+            r = who.sh("echo $((6 * 7)) >/tmp/x; cat /tmp/x; sleep 0.01 & wait")
+            assert r.code == 0 and r.json["stdout"] == "42\n" and not r.json["denied"], (i, r.json)
+            assert r.seconds < 5, (i, r.seconds)
+        assert [b.poll() for b in bombs] == [None] * len(bombs), list(BOMBS)
+    finally:
+        for b in bombs:
+            b.terminate()
+            b.wait(10)
+
+
 def test_zombies_do_not_pile_up(who):
     who.probe("orphans", "1500", opts=["--pids", "30"])
 
