@@ -161,7 +161,8 @@ char *explain_for_model(const struct spec *s)
 		 "- /tmp, /dev/shm and %s are private, hold %s in all, and are empty "
 		 "again at the next call.\n"
 		 "- The rest of the file system is read-only or not there.\n",
-		 s->workspace.writable ? "and write " : "but not write ", dst, cwd, home, size_text(s->limits.tmp_size, tmp));
+		 s->workspace.writable ? "and write " : "but not write ", dst, cwd, home,
+		 size_text(s->limits.tmp_size, tmp));
 	for (size_t i = 0; i < s->n_binds; i++) {
 		cleanup_free char *shown = str_printable(s->binds[i].dst);
 		buf_addf(&b, "- %s is available %s.\n", shown ? shown : "?",

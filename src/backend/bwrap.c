@@ -3,8 +3,8 @@
  * The bwrap backend: the system's bubblewrap builds the sandbox, from the same
  * plan; brig's gate is what it executes inside, as pid 1.  The gate becomes
  * brig-init, and its child waits until the evidence about it has been read from
- * outside, then becomes the command.  So a set-up that failed is never taken for the command's exit code,
- * and nothing runs on bubblewrap's word alone.
+ * outside, then becomes the command.  So a set-up that failed is never taken for the
+ * command's exit code, and nothing runs on bubblewrap's word alone.
  */
 #include <errno.h>
 #include <fcntl.h>

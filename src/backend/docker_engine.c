@@ -34,7 +34,9 @@ static void read_info(struct docker_engine *e)
 	const json_t *options = json_object_get(e->info, "SecurityOptions");
 	const char *name = json_string_value(json_object_get(e->info, "DefaultRuntime"));
 
-	e->remapped = json_is_true(json_object_get(e->info, "Rootless")) || has_option(options, "name=rootless") || has_option(options, "name=userns");
+	e->remapped = json_is_true(json_object_get(e->info, "Rootless")) ||
+		      has_option(options, "name=rootless") ||
+		      has_option(options, "name=userns");
 	str_clean(name ? name : "runc", e->runtime, sizeof e->runtime);
 	name = json_string_value(json_object_get(e->info, "CgroupVersion"));
 	str_clean(name ? name : "", e->cgroups, sizeof e->cgroups);

@@ -6,7 +6,8 @@
 #include "egress/addr.h"
 #include "egress/names.h"
 
-enum { METHOD_NONE = 0, METHOD_PASSWORD = 2, VERSION = 5, CMD_CONNECT = 1, ATYP_V4 = 1, ATYP_NAME = 3, ATYP_V6 = 4 };
+enum { METHOD_NONE = 0, METHOD_PASSWORD = 2, VERSION = 5, CMD_CONNECT = 1,
+       ATYP_V4 = 1, ATYP_NAME = 3, ATYP_V6 = 4 };
 
 enum socks_result socks_greeting(const uint8_t *data, size_t len, bool password,
 				 size_t *used, uint8_t *code)

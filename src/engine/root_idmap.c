@@ -2,8 +2,9 @@
 /*
  * What host root does before it gives up its id.  The caller's sources are
  * opened as root, because the id the builder takes may not enter the directories
- * above them.  And id-mapped mounts, for one case: the workspace belongs to root.  The command never holds root's id, so the workspace is
- * shown through a mount that maps its owner to the sandbox's id and back.
+ * above them.  And id-mapped mounts, for one case: the workspace belongs to root.  The
+ * command never holds root's id, so the workspace is shown through a mount that maps its
+ * owner to the sandbox's id and back.
  * What the command writes belongs to the owner on disk; set-id bits cannot be
  * set by it (the filter refuses them, under a caller's own profile the floor
  * does), so no root-owned set-uid file can arise.

@@ -113,12 +113,12 @@ void watch_account(struct cgroup *cg, struct brig_result *res);
 
 /* The layers native gives for this spec. */
 unsigned watch_wanted(const struct spec *s);
-/* -errno with err when a limit that is required has nothing that enforces it. */
 /* Of so many processes at most, what RLIMIT_NPROC can hold; 0: nothing.  It counts per user
  * namespace from Linux 5.14, and does not hold the machine's root at all, which the command is
  * outside when root's namespace is nested so. */
 uint64_t watch_nproc(uint64_t pids, bool nested);
 
+/* -errno with err when a limit that is required has nothing that enforces it. */
 int watch_limits(const struct spec *s, const struct cgroup *cg, uint64_t nproc,
 		 struct brig_error *err);
 

@@ -390,7 +390,8 @@ static bool same(const struct protect_entry *e, const struct stat *st)
 	/* The same file, but written through a second name, which may be gone since.  With
 	 * one name only the host can have written it, its mount being read-only and locked:
 	 * a person may edit their files while a long command runs. */
-	return (e->kind != PROTECT_RO && e->kind != PROTECT_WATCHED) || e->is_dir || (e->nlink == 1 && st->st_nlink == 1) ||
+	return (e->kind != PROTECT_RO && e->kind != PROTECT_WATCHED) || e->is_dir ||
+	       (e->nlink == 1 && st->st_nlink == 1) ||
 	       (st->st_ctim.tv_sec == e->ctime.tv_sec &&
 		st->st_ctim.tv_nsec == e->ctime.tv_nsec);
 }

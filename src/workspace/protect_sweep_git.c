@@ -253,7 +253,10 @@ static int sweep_index(const struct tree *t, const char *name)
 		return 0;
 	size_t hash = gitsafe_hash_at(t->git_fd, gitindex_buffer(&s->work), sizeof s->work.buf);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		r = gitindex_links(fd, hash, &s->work, sweep_one_link, (void *)(uintptr_t)t); // NOLINT(performance-no-int-to-ptr): only its constness goes
+		r = gitindex_links(fd, hash, &s->work, sweep_one_link,
+				   /* only its constness goes */
+				   // NOLINTNEXTLINE(performance-no-int-to-ptr)
+				   (void *)(uintptr_t)t);
 	if (r == -EPROTONOSUPPORT)
 		sweep_error(s, r);
 	else if (r < 0)

@@ -71,6 +71,27 @@ def one(inject, w, name, fault, extra, text=SCENE, plain=False, scene=None):
     return lines if fault is None else Injected(fault, outcome, lines), outcome
 
 
+def calls_of(lines):
+    return [tuple(x.split()[1:4]) for x in lines if x.startswith("call ")]
+
+
+def listed(once, sound):
+    """All calls of a few whole runs, and which of them there were in each: how often a loop
+    looks again is another number every time.  once(i) gives lines and an outcome."""
+    every = []
+    for i in range(3):
+        lines, outcome = once(i)
+        assert sound(outcome), outcome
+        every.append(calls_of(lines))
+    calls = list(dict.fromkeys(c for run in every for c in run))
+    return calls, set.intersection(*map(set, every))
+
+
+def not_reached(results, steady):
+    """Those whose call did not come, though it comes in every run."""
+    return [r for r in results if not r.hit and (r.role, r.call, r.n) in steady]
+
+
 def plan(calls):
     todo = []
     for role, call, n in calls:
@@ -105,9 +126,8 @@ def test_every_call_fails_once(who, inject, quarantine, plain):
     # ordinary user has no control group here.
     extra = ["--memory", "64M", "--pids", "64", "--cpus", "0.5"] if who.is_root else []
     required = FULL_BASE | ({"memory", "pids", "cpu"} if who.is_root else set())
-    lines, outcome = one(inject, who, "list", None, extra, plain=plain)
-    assert outcome.ran and not outcome.problems(required), outcome
-    calls = [tuple(x.split()[1:4]) for x in lines if x.startswith("call ")]
+    calls, steady = listed(lambda i: one(inject, who, "list%d" % i, None, extra, plain=plain),
+                           lambda o: o.ran and not o.problems(required))
     # the others do the same in both
     todo = [x for x in plan(calls) if not plain or x[0] in ("builder", "job", "init")]
     results = []
@@ -116,7 +136,7 @@ def test_every_call_fails_once(who, inject, quarantine, plain):
             results.append(r)
     bad = [(r, problems(r, required)) for r in results if problems(r, required)]
     wordless.extend((r, r.o.complaints()) for r in results if r.o.complaints())
-    missed = [r for r in results if not r.hit]
+    missed = not_reached(results, steady)
     ran = collections.Counter()
     for r in results:
         if r.hit:
@@ -126,7 +146,7 @@ def test_every_call_fails_once(who, inject, quarantine, plain):
             ran["ran" if r.o.ran else "refused"] += 1
     print("\n%s: %d calls, %d failed one at a time (%d refused, %d harmless, %d not reached), %.0f s" % (
         who.name, len(calls), len(results), ran["refused"], ran["ran"], len(missed), time.monotonic() - start))
-    # how often a loop polls varies; anything more means the list is wrong
+    # a failure may end a run sooner; anything more means the list is wrong
     assert len(missed) <= len(results) // 20, missed
     groups = quarantine.brig_groups()
     for g in groups:
@@ -202,12 +222,11 @@ def test_every_call_of_a_tree_fails_once(who, inject, quarantine, account, backe
 
     def run(x):
         i, fault = x
-        return one(inject, who, None, fault, None, scene=TreeScene(who, "t%d" % i, backend, account, extra))
+        return one(inject, who, None, fault, None, scene=TreeScene(who, "t%s" % i, backend, account, extra))
 
-    lines, outcome = run((0, None))
-    assert outcome.ran and not outcome.problems(required), outcome
+    calls, steady = listed(lambda i: run(("list%d" % i, None)), lambda o: o.ran and not o.problems(required))
     # the C library's and the configuration's are the same in the test above
-    todo = [x for x in plan(calls_of(lines)) if x[0] in ("custodian", "job") or x[1] not in SAME]
+    todo = [x for x in plan(calls) if x[0] in ("custodian", "job") or x[1] not in SAME]
     with ThreadPoolExecutor(JOBS) as pool:
         results = [r for r, _ in pool.map(run, enumerate(todo, 1))]
     # what the keeper cannot tell is not known: the command ran, confined, and how it ended is lost
@@ -215,7 +234,7 @@ def test_every_call_of_a_tree_fails_once(who, inject, quarantine, account, backe
     bad = [(r, p) for r in results for p in [problems(r, required)]
            if p and not (r in lost and p == ["the command ran, exit 137"])]
     bad += [(r, r.o.complaints()) for r in results if r.o.complaints()]
-    missed = [r for r in results if not r.hit]
+    missed = not_reached(results, steady)
     print("\n%s, %s: %d failed one at a time, %d refused, %d not reached, %.0f s" % (
         who.name, backend, len(results), len([r for r in results if not r.o.ran]), len(missed), time.monotonic() - start))
     assert len(missed) <= len(results) // 20, missed
@@ -265,10 +284,6 @@ def trap():
             s.accept()
 
 
-def calls_of(lines):
-    return [tuple(x.split()[1:4]) for x in lines if x.startswith("call ")]
-
-
 def test_every_call_for_an_allow_list_fails_once(who, inject, quarantine, trap):
     """The calls that a run with an allow-list makes besides: of the process that sets
     up the network, where brig-egress confines itself, and wherever there are more of
@@ -278,12 +293,12 @@ def test_every_call_for_an_allow_list_fails_once(who, inject, quarantine, trap):
     start = time.monotonic()
     extra = ["--allow", "allowed.invalid:443,8443", "--allow", "192.0.2.7:80", "--env", "TRAP=%d" % trap]
     plain, _ = one(inject, who, "plain", None, [])
-    lines, outcome = one(inject, who, "netlist", None, extra, NET_SCENE)
-    assert outcome.ran and not outcome.problems(FULL_BASE), outcome
-    assert any(d["target"] == "denied.invalid" for d in outcome.json["denied"]), outcome.json
+    every, steady = listed(
+        lambda i: one(inject, who, "netlist%d" % i, None, extra, NET_SCENE),
+        lambda o: o.ran and not o.problems(FULL_BASE) and any(d["target"] == "denied.invalid" for d in o.json["denied"]))
     before = collections.Counter(c[:2] for c in calls_of(plain))
-    now = collections.Counter(c[:2] for c in calls_of(lines))
-    calls = [c for c in calls_of(lines) if c[0] == "netmaker" or (c[0] == "egress" and c[1] in CONFINES) or
+    now = collections.Counter(c[:2] for c in every)
+    calls = [c for c in every if c[0] == "netmaker" or (c[0] == "egress" and c[1] in CONFINES) or
              (now[c[:2]] > before[c[:2]] and c[0] in ("supervisor", "builder") and c[1] in SOCKETS)]
     roles = collections.Counter(c[0] for c in calls)
     assert roles["netmaker"] > 20 and roles["egress"] > 5 and roles["supervisor"] > 5, roles
@@ -294,7 +309,7 @@ def test_every_call_for_an_allow_list_fails_once(who, inject, quarantine, trap):
             results.append(r)
     bad = [(r, problems(r, FULL_BASE)) for r in results if problems(r, FULL_BASE)]
     ran = sorted({(r.role, r.call) for r in results if r.hit and r.o.ran and r.errno != "EINTR" and r.role != "egress"})
-    missed = [r for r in results if not r.hit]
+    missed = not_reached(results, steady)
     print("\n%s: %d calls for an allow-list, %d failures, %d refused, %d not reached, %.0f s" % (
         who.name, len(calls), len(results), len([r for r in results if not r.o.ran]), len(missed),
         time.monotonic() - start))
