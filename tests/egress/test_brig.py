@@ -12,6 +12,7 @@ import pytest
 from conftest import BUILD, lab, need
 
 BRIG = str(BUILD / "brig")
+ACCOUNT = os.environ.get("BRIG_TEST_ACCOUNT", "brigtest")
 
 
 class Caller:
@@ -21,10 +22,10 @@ class Caller:
         if os.geteuid() != 0:
             pytest.skip("not root: resolv.conf cannot be replaced for brig")
         try:
-            self.uid = pwd.getpwnam("brigtest").pw_uid
+            self.uid = pwd.getpwnam(ACCOUNT).pw_uid
         except KeyError:
-            subprocess.run(["useradd", "--system", "--shell", "/bin/sh", "brigtest"], check=True)
-            self.uid = pwd.getpwnam("brigtest").pw_uid
+            subprocess.run(["useradd", "--system", "--shell", "/bin/sh", ACCOUNT], check=True)
+            self.uid = pwd.getpwnam(ACCOUNT).pw_uid
         self.dir = tempfile.mkdtemp(dir=world.dir)
         os.chmod(self.dir, 0o755)
         self.resolv = os.path.join(self.dir, "resolv.conf")

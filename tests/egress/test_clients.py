@@ -9,6 +9,7 @@ import textwrap
 
 import pytest
 from conftest import BUILD, need
+from test_brig import ACCOUNT
 from whole import Whole, caller, services, sshd, user  # noqa: F401 (fixtures)
 
 GET = "GET / HTTP/1.1\\r\\nHost: allowed.test\\r\\nConnection: close\\r\\n\\r\\n"
@@ -125,12 +126,13 @@ def test_ssh_and_scp(world, sshd, caller):
     os.chown(drop, caller.test_uid, caller.test_uid)
     r = caller.run("--allow", "allowed.test:2222", "--", "bash", "-ec", textwrap.dedent("""
         o="-F /dev/null -o BatchMode=yes -o UserKnownHostsFile=known -o ConnectTimeout=5 -i key"
-        ssh $o -p 2222 brigtest@allowed.test 'echo far $(id -un)'
+        o="$o -o User=%s"
+        ssh $o -p 2222 allowed.test 'echo far $(id -un)'
         head -c 3000000 /dev/urandom > one
-        scp -q $o -P 2222 one brigtest@allowed.test:%s/two
-        scp -q $o -P 2222 brigtest@allowed.test:%s/two three
-        cmp one three && echo same""" % (drop, drop)))
-    assert (r["exit"], r["stdout"]) == (0, "far brigtest\nsame\n"), r["stderr"]
+        scp -q $o -P 2222 one allowed.test:%s/two
+        scp -q $o -P 2222 allowed.test:%s/two three
+        cmp one three && echo same""" % (ACCOUNT, drop, drop)))
+    assert (r["exit"], r["stdout"]) == (0, "far %s\nsame\n" % ACCOUNT), r["stderr"]
     assert os.path.getsize(os.path.join(drop, "two")) == 3000000
     lines = [x for x in caller.audit() if x["port"] == 2222]
     assert len(lines) == 3 and {x["reason"] for x in lines} == {"opaque"}, lines

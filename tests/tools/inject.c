@@ -58,7 +58,7 @@ struct proc {
 	bool stopped; /* its first stop came before that */
 	bool failing; /* between the entry and the exit of the call */
 	long nr;
-	uint64_t arg0, saved;
+	uint64_t saved;
 	unsigned n;
 	unsigned count[CALLS];
 };
@@ -66,6 +66,7 @@ struct proc {
 static struct proc procs[PROCS];
 static FILE *report;
 static bool list, started, begun;
+static bool hit; /* the call has been found */
 static bool early_job; /* the builder's first child is the job already */
 static enum role want_role = ROLES;
 static long want_call = -1;
@@ -124,12 +125,18 @@ static struct proc *enter(pid_t pid)
 	return p;
 }
 
+/* Whether it has to be stopped at its calls: two stops for each take longer than most calls. */
+static bool watched(const struct proc *p)
+{
+	return list || p->failing || (!hit && p->role == want_role);
+}
+
 static void resume(struct proc *p, int sig)
 {
 	/* a process that was killed meanwhile says so in its own time */
-	if (ptrace(PTRACE_SYSCALL, p->pid, NULL, (void *)(uintptr_t)sig) < 0 &&
+	if (ptrace(watched(p) ? PTRACE_SYSCALL : PTRACE_CONT, p->pid, NULL, (void *)(uintptr_t)sig) < 0 &&
 	    errno != ESRCH)
-		die("inject: PTRACE_SYSCALL");
+		die("inject: resume");
 }
 
 /*
@@ -138,9 +145,11 @@ static void resume(struct proc *p, int sig)
  * result becomes the error.  The registers are given back as they were.
  */
 #if defined(__x86_64__)
+#define NUMBER(r) ((r).orig_rax)
 #define ARG0(r) ((r).rdi)
 #define RESULT(r) ((r).rax)
 #else
+#define NUMBER(r) ((r).regs[8])
 #define ARG0(r) ((r).regs[0])
 #define RESULT(r) ((r).regs[0])
 #endif
@@ -195,7 +204,6 @@ static void on_syscall(struct proc *p)
 		return;
 	if (si.op == PTRACE_SYSCALL_INFO_ENTRY) {
 		p->nr = (long)si.entry.nr;
-		p->arg0 = si.entry.args[0];
 		if (!begun || p->nr < 0 || p->nr >= CALLS)
 			return;
 		p->n = ++p->count[p->nr];
@@ -211,6 +219,7 @@ static void on_syscall(struct proc *p)
 				p->failing = true;
 				replace_call(p);
 			}
+			hit = true;
 			fprintf(report, "hit %s %s %u\n", role_names[p->role],
 				shown(p->nr), p->n);
 		}
@@ -222,13 +231,18 @@ static void on_syscall(struct proc *p)
 	}
 }
 
-/* The flags of a clone: the first argument, or the first word behind it. */
+/* The flags of the clone it is in: the first argument, or the first word behind it. */
 static uint64_t clone_flags(const struct proc *parent)
 {
-	if (parent->nr == SYS_clone)
-		return parent->arg0;
-	return parent->nr == SYS_clone3 ?
-		       (uint64_t)ptrace(PTRACE_PEEKDATA, parent->pid, parent->arg0, NULL) : 0;
+	struct user_regs_struct regs;
+	struct iovec iov = { &regs, sizeof regs };
+
+	if (ptrace(PTRACE_GETREGSET, parent->pid, NT_PRSTATUS, &iov) < 0)
+		return 0;
+	if (NUMBER(regs) == SYS_clone)
+		return ARG0(regs);
+	return NUMBER(regs) == SYS_clone3 ?
+		       (uint64_t)ptrace(PTRACE_PEEKDATA, parent->pid, ARG0(regs), NULL) : 0;
 }
 
 /* What a new process is for shows in who made it, and how. */
