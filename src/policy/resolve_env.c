@@ -103,9 +103,11 @@ static int put_from_fd(struct env *e, int fd, struct brig_error *err)
 	cleanup_free char *data = NULL;
 	size_t len = 0;
 
-	if (fcntl(fd, F_GETFD) < 0) {
-		err_set(err, BRIG_E_BAD_FD, EBADF, "policy", "--env-fd %d", fd);
-		err_fix(err, "open descriptor %d before starting brig", fd);
+	int flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY) {
+		err_set(err, BRIG_E_BAD_FD, flags < 0 ? EBADF : 0, "policy", "--env-fd %d%s", fd,
+			flags < 0 ? "" : " is not open for reading");
+		err_fix(err, "open descriptor %d for reading before starting brig", fd);
 		return -EBADF;
 	}
 	int r = fd_read_all(fd, ENV_FD_MAX, &data, &len);

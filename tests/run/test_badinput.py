@@ -406,6 +406,13 @@ def test_descriptors_that_are_not_open(who):
             bad(who, [option, value], 2, "BAD_VALUE", option, value, "descriptor")
 
 
+def test_env_fd_that_cannot_be_read(who):
+    with open("/dev/null", "wb") as f:
+        r = who.brig("run", "--env-fd", str(f.fileno()), "--", *who.ran_marker(), pass_fds=(f.fileno(),))
+    r.refused(125, "BAD_FD", "--env-fd", "is not open for reading", "for reading before starting brig")
+    assert not who.marker.exists()
+
+
 def test_status_fd_that_cannot_be_written(who):
     with open("/dev/null", "rb") as f:
         r = who.brig("run", "--status-fd", str(f.fileno()), "--", *who.ran_marker(),
