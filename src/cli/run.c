@@ -147,6 +147,22 @@ static void print_learned(const struct brig_result *res)
 		fputs(text, stderr);
 }
 
+/* A limit that ended something, which could not say so itself.  Who asked for the object finds
+ * it there. */
+static void tell_limit(const struct brig_result *res, const struct brig_spec *rq)
+{
+	if (!(res->timed_out || res->oom) || !speak_briefly())
+		return;
+	/* a terminal of the command's own was left in the middle of a line, as a rule */
+	const char *new_line = request_flag(rq, OPT_PTY) && isatty(STDERR_FILENO) ? "\n" : "";
+	if (res->timed_out)
+		fprintf(stderr, "%sbrig: the time limit of %s s was reached (--timeout SECONDS sets "
+				"another, 0 none)\n", new_line, request_text(rq, OPT_TIMEOUT));
+	else
+		fprintf(stderr, "%sbrig: the memory limit of %s was reached (--memory SIZE sets "
+				"another)\n", new_line, request_text(rq, OPT_MEMORY));
+}
+
 /* A person at a terminal is not on the clock, and sees where he is; unless the
  * operator says otherwise. */
 static int fit_for_person(struct brig_spec *rq)
@@ -213,6 +229,8 @@ static int run_request(struct brig_spec *rq, bool person)
 	}
 	if (!request_flag(rq, OPT_JSON)) {
 		brig_result_warn(res, warn_path, NULL);
+		if (status_fd < 0 && loaded)
+			tell_limit(res, loaded);
 		print_learned(res);
 	}
 	/* a caller that goes by the exit code is to look for the object, and find none */

@@ -466,6 +466,26 @@ def test_tree_is_gone_when_the_command_ends(who):
     assert not mark.exists()
 
 
+def test_a_limit_that_was_reached_is_said(who):
+    """The command itself could not say why it is gone; with an object it is there."""
+    r = who.brig("run", "--timeout", "0.2", "--", "sh", "-c", "echo mine >&2; sleep 1000")
+    assert (r.code, r.err) == (124, "mine\nbrig: the time limit of 0.2 s was reached (--timeout SECONDS sets another, "
+                               "0 none)\n"), r
+    assert who.sh("sleep 1000", ["--timeout", "0.2"]).err == ""
+    rd, wr = os.pipe()
+    r = who.brig("run", "--timeout", "0.2", "--status-fd", str(wr), "--", "sleep", "1000", pass_fds=(wr,))
+    os.close(rd)
+    os.close(wr)
+    assert (r.code, r.err) == (124, "")
+    assert who.brig("run", "--", "sh", "-c", "exit 124").err == ""
+    if "memory" in who.sh(":").json["missing"]:
+        return
+    big = ["--memory", "32M", "--", "/usr/bin/python3", "-c", "bytearray(10 ** 9)"]
+    r = who.brig("run", *big)
+    assert (r.code, r.err) == (137, "brig: the memory limit of 32M was reached (--memory SIZE sets another)\n"), r
+    assert who.brig("run", "--json", *big).err == ""
+
+
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1,
                                  signal.SIGUSR2, signal.SIGQUIT])
 def test_signals_are_forwarded(who, sig):
