@@ -47,6 +47,23 @@ static void text_settings(struct buf *b, const struct brig_spec *rq)
 	}
 }
 
+static void text_workspace(struct buf *b, const struct spec *s)
+{
+	bool elsewhere = !streq(s->workspace.src, s->workspace.dst);
+
+	buf_adds(b, " ");
+	add_shown(b, s->workspace.src);
+	if (elsewhere) {
+		buf_adds(b, " is shown at");
+		add_shown(b, s->workspace.dst);
+	}
+	buf_adds(b, s->workspace.writable ? ", read-write\n" : ", read-only\n");
+	cleanup_free char *cwd = str_fmt("%s%s%s", s->workspace.dst, *s->cwd ? "/" : "", s->cwd);
+	buf_adds(b, "  working directory");
+	add_shown(b, cwd ? cwd : "?");
+	buf_addc(b, '\n');
+}
+
 static void text_plan(struct buf *b, const struct plan *p)
 {
 	for (size_t i = 0; i < p->n_ops; i++) {
@@ -112,6 +129,8 @@ char *explain_text(const struct explained *x, bool colour)
 	heading(&b, "Must hold, or nothing runs", colour);
 	layers_list(s->required, list, sizeof list);
 	buf_addf(&b, "  %s\n", list);
+	heading(&b, "Workspace", colour);
+	text_workspace(&b, s);
 	heading(&b, "Identity", colour);
 	buf_addf(&b, "  uid %u inside is uid %u outside%s\n", s->in_uid, s->host_uid,
 		 s->idmapped ? ", workspace shown through an id map" : "");

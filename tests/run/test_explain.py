@@ -94,6 +94,14 @@ def test_text(who):
     assert any("Must hold" in x for x in lines) and str(who.ws) in r.out
 
 
+def test_text_says_where_the_command_works(who):
+    who.mkdir(who.ws / "sub")
+    text = who.brig("explain", "--cwd", "sub").out
+    assert "Workspace\n  %s, read-write\n  working directory %s/sub\n" % (who.ws, who.ws) in text, text
+    text = who.brig("explain", "--cwd", "sub", "--at", "/w", "--access", "ro").out
+    assert "Workspace\n  %s is shown at /w, read-only\n  working directory /w/sub\n" % who.ws in text, text
+
+
 def test_for_model(who):
     d = who.mkdir(who.base / "data")
     r = who.brig("explain", "--for-model", "--ro", d, "--timeout", "30", "--memory", "64M", "--pids", "50")
