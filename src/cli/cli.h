@@ -4,6 +4,7 @@
 #define CLI_CLI_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "brig.h"
 #include "policy/request.h"
@@ -11,11 +12,19 @@
 /* Exit codes that are brig's own. */
 enum { EXIT_USAGE = 2, EXIT_REFUSED = 125 };
 
+/* An option as its help has it: "--memory SIZE", and what it does. */
+struct cli_help_line {
+	const char *left, *text;
+};
+
 struct verb {
 	const char *name;
 	const char *synopsis; /* after "brig NAME" */
 	const char *summary;  /* one line */
 	int (*run)(int argc, char **argv); /* argv[0] is the verb */
+	bool (*takes)(enum opt o);         /* which options of a run; NULL: none */
+	const struct cli_help_line *own;   /* what is only this verb's; NULL: nothing */
+	const char *notes;                 /* more lines for `brig help`; NULL: none */
 };
 
 extern const struct verb verb_run, verb_shell, verb_explain, verb_doctor,
@@ -50,7 +59,21 @@ void cli_help(const struct verb *v);
 /* Colour only for a person: a terminal, and neither NO_COLOR nor TERM=dumb. */
 bool cli_colour(int fd);
 
+/* Whether a verb takes every option of a run. */
+bool cli_takes_all(enum opt o);
+
 /* Writes to standard output, all of it; 0 or an exit code with a message. */
 int cli_print(const char *text, size_t len);
+
+/* The exit code in the end: what stdio has for standard output goes there, or it is
+ * said that it did not, and a code of 0 is none any more. */
+int cli_printed(int code);
+
+/* One line of text to standard output, the first word of which is at this column.  On a
+ * terminal it is broken between words, under where it began. */
+void cli_wrap(const char *text, size_t at);
+
+/* Whole lines, each of them broken like that; fresh memory, NULL when there is none. */
+char *cli_fit(const char *text);
 
 #endif

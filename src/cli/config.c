@@ -407,8 +407,9 @@ static int config_main(int argc, char **argv)
 }
 
 const struct verb verb_config = {
-	"config",
-	"check [FILE] | show [--effective] [OPTIONS] | init [FILE|-] | "
-	"import nanobot|astrbot FILE | schema | man",
-	"check, show, write or import a configuration", config_main
+	.name = "config",
+	.synopsis = "check [FILE] | show [--effective] [OPTIONS] | init [FILE|-] | "
+		    "import nanobot|astrbot FILE | schema | man",
+	.summary = "check, show, write or import a configuration",
+	.run = config_main,
 };

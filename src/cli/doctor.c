@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "api/json.h"
@@ -261,8 +260,8 @@ static void json_policy(struct json *j, char *const *files)
 }
 
 /* err: the policy that could not be loaded, so that nothing was tried. */
-static void print_json(const struct report *all, size_t n, bool ok, char *const *files,
-		       const struct report *other, const struct brig_error *err)
+static int print_json(const struct report *all, size_t n, bool ok, char *const *files,
+		      const struct report *other, const struct brig_error *err)
 {
 	struct buf b = { 0 };
 	struct json j;
@@ -290,38 +289,10 @@ static void print_json(const struct report *all, size_t n, bool ok, char *const 
 	buf_addc(&b, '\n');
 	size_t len;
 	cleanup_free char *text = buf_take(&b, &len);
-	if (text)
-		cli_print(text, len);
+	return text ? cli_print(text, len) : EXIT_REFUSED;
 }
 
-enum { STATE_COLUMNS = 11, DETAIL_AT = 32, DETAIL_LEAST = 30 };
-
-/* Columns for a text that begins at DETAIL_AT; 0: as many as it takes. */
-static size_t detail_columns(void)
-{
-	struct winsize w;
-
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) < 0 || w.ws_col < DETAIL_AT + DETAIL_LEAST)
-		return 0;
-	return w.ws_col - DETAIL_AT;
-}
-
-/* For a person at a terminal: broken between words, under where it began. */
-static void print_detail(const char *text)
-{
-	const size_t columns = detail_columns();
-
-	while (columns && strlen(text) > columns) {
-		const char *space = memrchr(text, ' ', columns + 1);
-		if (!space)
-			space = strchr(text, ' ');
-		if (!space)
-			break;
-		printf("%.*s\n%*s", (int)(space - text), text, DETAIL_AT, "");
-		text = space + 1;
-	}
-	printf("%s\n", text);
-}
+enum { STATE_COLUMNS = 11, DETAIL_AT = 32 };
 
 /* A fix is one line, however long: it is there to be copied.  Once, when several have it. */
 static void line(bool colour, enum probe_state st, const char *name,
@@ -334,7 +305,7 @@ static void line(bool colour, enum probe_state st, const char *name,
 
 	printf("  %s%-8s%s %-20s ", colour ? state_colour[st] : "", state_word[st],
 	       colour ? "\033[0m" : "", name);
-	print_detail(what ? what : "?");
+	cli_wrap(what ? what : "?", DETAIL_AT);
 	if (how && *how)
 		printf("%*s%s%s%s\n", STATE_COLUMNS, "", colour ? "\033[1m" : "", how,
 		       colour ? "\033[0m" : "");
@@ -425,8 +396,10 @@ static void print_others(const struct report *all, size_t n, const struct report
 		cleanup_free char *why = str_printable(
 			r->ok ? "" : reason(r)->message[0] ? reason(r)->message :
 			r->n ? r->probes[0].detail : "");
-		printf("  %-8s %s%s\n", r->b->name, r->ok ? "" : "not here: ",
-		       r->ok ? r->b->summary : why ? why : "?");
+		cleanup_free char *text = str_fmt("%s%s", r->ok ? "" : "not here: ",
+						  r->ok ? r->b->summary : why ? why : "?");
+		printf("  %-8s ", r->b->name);
+		cli_wrap(text ? text : "?", STATE_COLUMNS);
 	}
 }
 
@@ -455,6 +428,7 @@ static int examine_all(const struct question *q)
 	enum backend_id want = backend_by_name(request_text(q->policy, OPT_BACKEND));
 	struct report *all = calloc(BACKEND__COUNT, sizeof *all), *chosen = NULL;
 	size_t n = 0;
+	int code = 0;
 
 	if (!all)
 		return EXIT_REFUSED;
@@ -473,7 +447,7 @@ static int examine_all(const struct question *q)
 		recommended(all, n, chosen, request_text(q->policy, OPT_REQUIRE) != NULL);
 	char **files = policy_files(q->policy);
 	if (request_flag(q->asked, OPT_JSON)) {
-		print_json(all, n, ok, files, other, &(struct brig_error){ 0 });
+		code = print_json(all, n, ok, files, other, &(struct brig_error){ 0 });
 	} else if (chosen) {
 		print_text(chosen, files);
 		print_others(all, n, chosen);
@@ -486,7 +460,7 @@ static int examine_all(const struct question *q)
 	for (size_t i = 0; i < n; i++)
 		brig_result_free(all[i].trial);
 	free(all);
-	return ok ? 0 : 1;
+	return ok ? code : 1;
 }
 
 static int doctor(const struct brig_spec *rq)
@@ -505,14 +479,20 @@ static int doctor(const struct brig_spec *rq)
 	return code;
 }
 
+static bool takes(enum opt o)
+{
+	bool is = o == OPT_BACKEND || o == OPT_REQUIRE;
+
+	for (size_t i = 0; i < ARRAY_LEN(which_policy); i++)
+		is = is || o == which_policy[i];
+	return is;
+}
+
 /* An option that says something about a run would be taken for an answer about that run. */
 static int refuse_others(const struct brig_spec *rq)
 {
 	for (unsigned i = 0; i < OPT__COUNT; i++) {
-		bool fine = i == OPT_JSON || i == OPT_BACKEND || i == OPT_REQUIRE;
-		for (size_t k = 0; k < ARRAY_LEN(which_policy); k++)
-			fine = fine || i == which_policy[k];
-		if (fine || !request_has(rq, (enum opt)i))
+		if (takes((enum opt)i) || i == OPT_JSON || !request_has(rq, (enum opt)i))
 			continue;
 		err_set(&cli_last_error, BRIG_E_BAD_OPTION, 0, "options",
 			"--%s: doctor has no such option", opt_table[i].name);
@@ -557,6 +537,20 @@ static int doctor_main(int argc, char **argv)
 	return code;
 }
 
-const struct verb verb_doctor = { "doctor", DOCTOR_OPTIONS,
-				  "probe what can be enforced here, and how to fix it",
-				  doctor_main };
+static const struct cli_help_line doctor_own[] = {
+	{ "--json", "print the answer as one JSON object" },
+	{ NULL, NULL }
+};
+
+const struct verb verb_doctor = {
+	.name = "doctor",
+	.synopsis = DOCTOR_OPTIONS,
+	.summary = "probe what can be enforced here, and how to fix it",
+	.run = doctor_main,
+	.takes = takes,
+	.own = doctor_own,
+	.notes = "Exit codes:\n"
+		 "  0    everything that the policy asks for can be enforced here\n"
+		 "  1    something cannot, and a run would be refused\n"
+		 "  2    the command line or a configuration is wrong\n",
+};

@@ -12,7 +12,7 @@ static int show(const struct brig_spec *rq, bool for_model)
 {
 	struct brig_error err = { 0 };
 	struct explained x;
-	cleanup_free char *text = NULL;
+	cleanup_free char *text = NULL, *whole = NULL;
 
 	if (explain_prepare(rq, &x, &err) < 0) {
 		cli_error(&err);
@@ -23,8 +23,8 @@ static int show(const struct brig_spec *rq, bool for_model)
 		text = explain_for_model(x.spec);
 	else if (request_flag(rq, OPT_JSON))
 		text = explain_json(&x, NULL);
-	else
-		text = explain_text(&x, cli_colour(STDOUT_FILENO));
+	else if ((whole = explain_text(&x, cli_colour(STDOUT_FILENO))))
+		text = cli_fit(whole);
 	explain_free(&x);
 	if (!text) {
 		fprintf(stderr, "brig: NO_MEMORY\n");
@@ -66,7 +66,17 @@ static int explain_main(int argc, char **argv)
 	return code;
 }
 
-const struct verb verb_explain = { "explain",
-				   "[--json] [--for-model] [OPTIONS] [-- COMMAND...]",
-				   "show the policy and the plan, run nothing",
-				   explain_main };
+static const struct cli_help_line explain_own[] = {
+	{ "--json", "print it as one JSON object" },
+	{ "--for-model", "print a short text for an agent's prompt instead" },
+	{ NULL, NULL }
+};
+
+const struct verb verb_explain = {
+	.name = "explain",
+	.synopsis = "[--json] [--for-model] [OPTIONS] [-- COMMAND...]",
+	.summary = "show the policy and the plan, run nothing",
+	.run = explain_main,
+	.takes = cli_takes_all,
+	.own = explain_own,
+};

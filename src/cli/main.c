@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
 
@@ -29,27 +30,50 @@ static void ensure_stdio(void)
 	}
 }
 
-static void option_help(void)
+bool cli_takes_all(enum opt o)
+{
+	return opt_table[o].kind != OK_LATER && opt_table[o].name;
+}
+
+enum { HELP_AT = 31 };
+
+static void help_line(const char *left, const char *text, const char *def)
+{
+	cleanup_free char *whole = str_fmt("%s%s%s%s", text, def ? " [" : "", def ? def : "",
+					   def ? "]" : "");
+
+	printf("  %-*s ", HELP_AT - 3, left);
+	cli_wrap(whole ? whole : "?", HELP_AT);
+}
+
+static void option_help(const struct verb *v)
 {
 	printf("\nOptions:\n");
+	for (const struct cli_help_line *o = v->own; o && o->left; o++)
+		help_line(o->left, o->text, NULL);
 	for (unsigned i = 0; i < OPT__COUNT; i++) {
 		const struct opt_def *d = &opt_table[i];
 		char left[64];
-		if (d->kind == OK_LATER || !d->name)
+		/* the verb's own --json is another one */
+		if (!v->takes((enum opt)i) || (i == OPT_JSON && v->own))
 			continue;
 		snprintf(left, sizeof left, "--%s%s%s", d->name, d->metavar ? " " : "",
 			 d->metavar ? d->metavar : "");
-		printf("  %-28s %s%s%s%s\n", left, d->help, d->def ? " [" : "",
-		       d->def ? d->def : "", d->def ? "]" : "");
+		help_line(left, d->help, d->def);
 	}
 }
 
 void cli_help(const struct verb *v)
 {
-	printf("Usage: brig %s%s%s\n\n%s\n", v->name, *v->synopsis ? " " : "",
-	       v->synopsis, v->summary);
-	if (v == &verb_run || v == &verb_shell || v == &verb_explain)
-		option_help();
+	printf("Usage: brig %s%s", v->name, *v->synopsis ? " " : "\n");
+	if (*v->synopsis)
+		cli_wrap(v->synopsis, sizeof "Usage: brig " + strlen(v->name));
+	printf("\n%s\n", v->summary);
+	if (v->takes)
+		option_help(v);
+	cleanup_free char *notes = v->notes ? cli_fit(v->notes) : NULL;
+	if (notes)
+		printf("\n%s", notes);
 }
 
 static void overview(FILE *to)
@@ -108,9 +132,14 @@ static int version_main(int argc, char **argv)
 	return 0;
 }
 
-const struct verb verb_help = { "help", "[VERB]", "this overview, or one verb's options",
-				help_main };
-const struct verb verb_version = { "version", "", "print the version", version_main };
+const struct verb verb_help = { .name = "help",
+				.synopsis = "[VERB]",
+				.summary = "this overview, or one verb's options",
+				.run = help_main };
+const struct verb verb_version = { .name = "version",
+				   .synopsis = "",
+				   .summary = "print the version",
+				   .run = version_main };
 
 int main(int argc, char **argv)
 {
@@ -135,7 +164,7 @@ int main(int argc, char **argv)
 	/* every verb has --help, whatever else it takes */
 	if (argc == 3 && (streq(argv[2], "--help") || streq(argv[2], "-h"))) {
 		cli_help(v);
-		return 0;
+		return cli_printed(0);
 	}
-	return v->run(argc - 1, argv + 1);
+	return cli_printed(v->run(argc - 1, argv + 1));
 }

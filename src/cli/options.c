@@ -40,17 +40,6 @@ int cli_error_code(const struct brig_error *e, bool runs)
 	return EXIT_REFUSED;
 }
 
-int cli_print(const char *text, size_t len)
-{
-	fflush(stdout);
-	int r = fd_write_waiting(STDOUT_FILENO, text, len);
-	if (r < 0) {
-		fprintf(stderr, "brig: standard output: %s\n", strerror(-r));
-		return EXIT_REFUSED;
-	}
-	return 0;
-}
-
 static int usage(const char *verb, const char *word, const char *what,
 		 const char *hint)
 {

@@ -308,7 +308,31 @@ out:
 	return code;
 }
 
-const struct verb verb_run = { "run", "[OPTIONS] [--] COMMAND [ARG...]",
-			       "run one command in a fresh sandbox", run_main };
-const struct verb verb_shell = { "shell", "[OPTIONS]",
-				 "an interactive shell in a sandbox", shell_main };
+#define EXIT_CODES                                                                 \
+	"Exit codes:\n"                                                            \
+	"  the command's own; 128+n if it died of signal n\n"                      \
+	"  124  brig stopped it at its time limit\n"                               \
+	"  125  brig refused, or could not build the sandbox: nothing ran\n"       \
+	"  126  the command could not be executed; 127: it was not found, inside\n" \
+	"  2    this command line is wrong\n"
+
+const struct verb verb_run = {
+	.name = "run",
+	.synopsis = "[OPTIONS] [--] COMMAND [ARG...]",
+	.summary = "run one command in a fresh sandbox",
+	.run = run_main,
+	.takes = cli_takes_all,
+	.notes = EXIT_CODES "\n"
+		 "Examples:\n"
+		 "  brig run -- python3 script.py\n"
+		 "  brig run --json --timeout 10 --memory 512M -- make test\n"
+		 "  brig run --allow example.com -- curl https://example.com/\n",
+};
+const struct verb verb_shell = {
+	.name = "shell",
+	.synopsis = "[OPTIONS]",
+	.summary = "an interactive shell in a sandbox",
+	.run = shell_main,
+	.takes = cli_takes_all,
+	.notes = EXIT_CODES,
+};

@@ -173,7 +173,7 @@ const struct opt_def opt_table[OPT__COUNT] = {
 	[OPT_PTY] = { .name = "pty", .kind = OK_FLAG,
 		.help = "give the command a terminal of its own" },
 	[OPT_NAME] = { .name = "name", .metavar = "NAME", .kind = OK_TEXT,
-		.help = "label for ps, logs and audit" },
+		.help = "a label, which the result object carries" },
 	[OPT_HOLD] = { .name = "hold", .kind = OK_LATER,
 		.help = "hold back workspace changes" },
 };

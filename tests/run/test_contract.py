@@ -188,6 +188,40 @@ def test_help_everywhere(user, verb):
     assert user.brig("--version").out == user.brig("version").out
 
 
+def test_help_is_about_the_verb(user):
+    """What it takes, and no more; its own --json, which means something else than run's."""
+    doctor = user.brig("help", "doctor").out
+    taken = set(re.findall(r"^  --([a-z-]+)", doctor, re.M))
+    assert taken == {"json", "backend", "require", "config", "profile", "tenant", "tool"}
+    for option in taken - {"json"}:
+        assert "doctor has no such option" not in user.brig("doctor", "--" + option, "x").err
+    explain = user.brig("help", "explain").out
+    assert "--for-model " in explain and len(re.findall(r"^  --json ", explain, re.M)) == 1
+    for text in (doctor, explain):
+        assert "capture" not in re.search(r"^  --json .*", text, re.M)[0]
+    for verb in ("run", "shell"):
+        text = user.brig("help", verb).out
+        assert all(re.search(r"^  %s " % code, text, re.M) for code in (2, 124, 125, 126)), text
+
+
+@pytest.mark.parametrize("args", ["version", "--version", "help", "help run", "run --help", "doctor", "doctor --json",
+                                  "explain", "explain --json", "explain --for-model", "config init -"])
+def test_an_answer_that_cannot_be_written(user, args):
+    """A full disk, say: a script that goes by the exit code must not take nothing for an answer."""
+    with open("/dev/full", "wb") as full:
+        p = user.popen([BRIG, *args.split()], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE)
+        err = p.communicate(timeout=30)[1]
+    assert p.returncode == 125 and err.startswith(b"brig: IO_FAILED: standard output: "), (p.returncode, err)
+    assert err.count(b"\n") == 1
+
+
+def test_doctor_that_says_no_cannot_write_it(user):
+    with open("/dev/full", "wb") as full:
+        p = user.popen([BRIG, "doctor", "--backend", "seatbelt"], stdin=subprocess.DEVNULL, stdout=full,
+                       stderr=subprocess.DEVNULL)
+        assert p.wait(30) == 1
+
+
 # -- streams ------------------------------------------------------------------
 
 def test_stdio_passes_straight_through(who):
@@ -432,6 +466,26 @@ def test_timeout_result(who):
     assert r.seconds < 1.0
 
 
+def test_a_limit_that_was_reached_is_said(who):
+    """The command itself could not say why it is gone; with an object it is there."""
+    r = who.brig("run", "--timeout", "0.2", "--", "sh", "-c", "echo mine >&2; sleep 1000")
+    assert (r.code, r.err) == (124, "mine\nbrig: the time limit of 0.2 s was reached (--timeout SECONDS sets another, "
+                               "0 none)\n"), r
+    assert who.sh("sleep 1000", ["--timeout", "0.2"]).err == ""
+    rd, wr = os.pipe()
+    r = who.brig("run", "--timeout", "0.2", "--status-fd", str(wr), "--", "sleep", "1000", pass_fds=(wr,))
+    os.close(rd)
+    os.close(wr)
+    assert (r.code, r.err) == (124, "")
+    assert who.brig("run", "--", "sh", "-c", "exit 124").err == ""
+    if "memory" in who.sh(":").json["missing"]:
+        return
+    big = ["--memory", "32M", "--", "/usr/bin/python3", "-c", "bytearray(10 ** 9)"]
+    r = who.brig("run", *big)
+    assert (r.code, r.err) == (137, "brig: the memory limit of 32M was reached (--memory SIZE sets another)\n"), r
+    assert who.brig("run", "--json", *big).err == ""
+
+
 def test_timeout_zero_means_none(who):
     assert who.sh("sleep 0.4; exit 4", ["--timeout", "0"]).code == 4
 
@@ -464,26 +518,6 @@ def test_tree_is_gone_when_the_command_ends(who):
     who.probe("survivor", mark, "1")
     time.sleep(1.3)
     assert not mark.exists()
-
-
-def test_a_limit_that_was_reached_is_said(who):
-    """The command itself could not say why it is gone; with an object it is there."""
-    r = who.brig("run", "--timeout", "0.2", "--", "sh", "-c", "echo mine >&2; sleep 1000")
-    assert (r.code, r.err) == (124, "mine\nbrig: the time limit of 0.2 s was reached (--timeout SECONDS sets another, "
-                               "0 none)\n"), r
-    assert who.sh("sleep 1000", ["--timeout", "0.2"]).err == ""
-    rd, wr = os.pipe()
-    r = who.brig("run", "--timeout", "0.2", "--status-fd", str(wr), "--", "sleep", "1000", pass_fds=(wr,))
-    os.close(rd)
-    os.close(wr)
-    assert (r.code, r.err) == (124, "")
-    assert who.brig("run", "--", "sh", "-c", "exit 124").err == ""
-    if "memory" in who.sh(":").json["missing"]:
-        return
-    big = ["--memory", "32M", "--", "/usr/bin/python3", "-c", "bytearray(10 ** 9)"]
-    r = who.brig("run", *big)
-    assert (r.code, r.err) == (137, "brig: the memory limit of 32M was reached (--memory SIZE sets another)\n"), r
-    assert who.brig("run", "--json", *big).err == ""
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1,

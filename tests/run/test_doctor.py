@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -150,6 +151,21 @@ def test_fits_the_terminal(user):
     assert not [x for x in long if " " in x[32:]], long
     assert any(x.startswith(" " * 32) for x in probes), probes
     assert all(x in lines for x in fixes)
+
+
+@pytest.mark.parametrize("args,at", [("doctor", 11), ("explain", 2), ("help run", 31), ("help doctor", 19)])
+def test_lines_are_broken_between_words(user, args, at):
+    """On a narrow terminal, under where they began; and nothing is lost."""
+    env = {"NO_COLOR": "1", "DOCKER_HOST": "unix://%s" % ("/no such place" * 6)}
+    narrow = on_pty(user, *args.split(), env=env, columns=64).replace("\r\n", "\n")
+    plain = user.brig(*args.split(), env=env).out
+    if args == "doctor":  # its fixes are not broken, and it took another time
+        narrow, plain = (x[x.index("\nOther backends"):] for x in (narrow, plain))
+    lines = narrow.splitlines()
+    assert max(map(len, plain.splitlines())) > 64 >= max(map(len, lines)), lines
+    assert re.sub(r"\s+", " ", narrow) == re.sub(r"\s+", " ", plain)
+    rest = [x for x in lines if x not in plain.splitlines() and re.match(" {%d}\\S" % at, x)]
+    assert rest, lines
 
 
 @pytest.mark.parametrize("verb", ["doctor", "explain"])
