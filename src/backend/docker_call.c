@@ -215,14 +215,18 @@ static void on_signal(struct docker_run *r)
 	if (read(r->sigfd, &si, sizeof si) != (ssize_t)sizeof si ||
 	    signals_ignored((int)si.ssi_signo))
 		return;
-	const struct park_signal sig = { (int32_t)si.ssi_signo };
+	const struct park_signal sig = { (int32_t)si.ssi_signo }, stop = { SIGSTOP };
 	if (sig.sig == SIGWINCH) {
 		docker_terminal_resize(r);
 		return;
 	}
 	docker_frame_send(r->p->fd, PARK_SIGNAL, &sig, sizeof sig, NULL, 0);
-	if (sig.sig == SIGTSTP && !r->spec->pty)
-		raise(SIGSTOP);
+	if (sig.sig != SIGTSTP || r->spec->pty)
+		return;
+	/* see signals_forward() */
+	signals_let_stop();
+	docker_frame_send(r->p->fd, PARK_SIGNAL, &stop, sizeof stop, NULL, 0);
+	raise(SIGSTOP);
 }
 
 /* Milliseconds until something is due, -1 for nothing; 0 it is. */

@@ -146,13 +146,34 @@ bool signals_ends_setup(int sig)
 	return sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT;
 }
 
-void signals_forward(int pidfd, int sig, bool pty)
+static void to_group(int pidfd, int sig)
 {
 	if (sys_pidfd_send_signal(pidfd, sig, PIDFD_SIGNAL_PROCESS_GROUP) < 0 &&
 	    (errno == EINVAL || errno == ESRCH))
 		sys_pidfd_send_signal(pidfd, sig, 0); /* before Linux 6.9; no leader */
-	if (sig == SIGTSTP && !pty)
-		raise(SIGSTOP);
+}
+
+void signals_let_stop(void)
+{
+	const struct timespec moment = { .tv_nsec = 10 * 1000 * 1000 };
+
+	nanosleep(&moment, NULL);
+}
+
+void signals_forward(int pidfd, int sig, bool pty)
+{
+	to_group(pidfd, sig);
+	if (sig != SIGTSTP || pty)
+		return;
+	/* The command has a session of its own, in which nobody takes care of jobs: of such a
+	 * group the kernel stops no process for SIGTSTP.  It would go on behind our back, and
+	 * no deadline would come. */
+	signals_let_stop();
+	to_group(pidfd, SIGSTOP);
+	raise(SIGSTOP);
+	/* what continues us is passed on like every other signal */
+	if (signals_ignored(SIGCONT))
+		to_group(pidfd, SIGCONT);
 }
 
 bool watch_signal(const struct signals *s, struct terminal *term, bool released, int pidfd)

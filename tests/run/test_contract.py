@@ -521,7 +521,7 @@ def test_tree_is_gone_when_the_command_ends(who):
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1,
-                                 signal.SIGUSR2, signal.SIGQUIT])
+                                 signal.SIGUSR2, signal.SIGQUIT, signal.SIGALRM, signal.SIGCONT])
 def test_signals_are_forwarded(who, sig):
     ready = who.ws / "ready"
     p = who.popen([BRIG, "run", "--", "sh", "-c",

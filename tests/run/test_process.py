@@ -257,19 +257,59 @@ def test_caller_that_ignores_sigchld(who):
     assert r.json["stdout"] == "SigIgn:\t%s\n" % ("0" * 16)
 
 
-def test_stop_and_continue(who):
-    """Ctrl-Z on brig stops the command with it; SIGCONT goes on."""
-    p = who.popen([BRIG, "run", "--", "sh", "-c", ": > ready; i=0; while [ $i -lt 4 ]; do sleep 0.1; i=$((i+1)); done; "
-                   "exit 21"])
-    assert wait_until((who.ws / "ready").exists)
-    p.send_signal(signal.SIGTSTP)
+COUNTS = """
+import os, signal, time
+signal.signal(signal.SIGCONT, lambda *_: open("continued", "w").close())
+if os.fork() == 0: signal.signal(signal.SIGTSTP, lambda *_: open("asked", "w").close())
+name = "count.%d" % os.getpid()
+for i in range(10 ** 9):
+    if os.path.exists("end"): os._exit(21)
+    with open("new" + name, "w") as f: f.write(str(i))
+    os.rename("new" + name, name)
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock", "bwrap"])
+def test_stop_and_continue(user, backend):
+    """Ctrl-Z on brig stops the command with it, its children, and who has a handler for that; SIGCONT goes on."""
+    if backend == "bwrap":
+        need("bwrap")
+    p = user.popen([BRIG, "run", "--backend", backend, "--", "/usr/bin/python3", "-c", COUNTS])
 
     def state():
         with open("/proc/%d/stat" % p.pid) as f:
             return f.read().rsplit(")", 1)[1].split()[0]
-    assert wait_until(lambda: state() == "T", 5)
-    p.send_signal(signal.SIGCONT)
-    assert p.wait(5) == 21
+
+    def counts():
+        return sorted(x.read_text() for x in user.ws.glob("count.*"))
+    try:
+        assert wait_until(lambda: len(counts()) == 2, 5)
+        p.send_signal(signal.SIGTSTP)
+        assert wait_until(lambda: state() == "T", 5)
+        assert (user.ws / "asked").exists() and not (user.ws / "continued").exists()
+        before = counts()
+        time.sleep(0.3)
+        assert counts() == before and len(before) == 2, "it goes on"
+        p.send_signal(signal.SIGCONT)
+        assert wait_until(lambda: all(a != b for a, b in zip(counts(), before)), 5), "it does not go on"
+        assert (user.ws / "continued").exists()
+        user.write(user.ws / "end")
+        assert p.wait(5) == 21
+    finally:
+        p.kill()
+        p.wait()
+
+
+def test_signals_are_for_the_whole_group(who):
+    """As a terminal does it: also for a child that its parent waits for."""
+    if tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) < (6, 9):
+        pytest.skip("before Linux 6.9 only the command itself can be told")
+    p = who.popen([BRIG, "run", "--", "sh", "-c", "trap : INT; /usr/bin/python3 -c 'import signal, time, sys\n"
+                   "signal.signal(signal.SIGINT, lambda *_: sys.exit(7)); open(\"ready\", \"w\"); time.sleep(20)'; exit $?"])
+    assert wait_until((who.ws / "ready").exists, 5)
+    p.send_signal(signal.SIGINT)
+    assert p.wait(5) == 7
 
 
 def test_umask_and_priority(who):
