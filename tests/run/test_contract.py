@@ -146,6 +146,15 @@ def test_not_executable_is_126(who):
     assert who.run(who.ws).code == 126
 
 
+def test_path_search_remembers_what_it_may_not_execute(who):
+    """As execvp() does: 126, although the last places on PATH have no such program."""
+    who.write(who.ws / "bin/tool", "plain text\n")
+    r = who.run("tool", opts=["--env", "PATH=%s/bin:/usr/bin:/bin" % who.ws])
+    r.refused(126, "EXEC_FAILED", "tool", "Permission denied")
+    who.write(who.ws / "later/tool", "#!/bin/sh\necho found\n", 0o755)
+    assert who.run("tool", opts=["--env", "PATH=%s/bin:%s/later" % (who.ws, who.ws)]).json["stdout"] == "found\n"
+
+
 def test_foreign_binary_is_126(who):
     # not a script: the shell must not be asked to interpret it
     who.write(who.ws / "foreign", b"\x7fELF\2\1\1" + b"\0" * 9 + b"\2\0\xf3\0" + b"\0" * 60, 0o755)

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import BRIG, IS_ROOT, NOT_ROOT, REPO, descendants, need, survivors, wait_until
+from conftest import BRIG, IS_ROOT, NOT_ROOT, REPO, descendants, make_who, need, survivors, wait_until
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -241,9 +241,10 @@ def test_core_dump_leaves_nothing(who):
 def test_signal_dispositions_are_default(who):
     """Ignored and blocked signals of the caller do not come along."""
     def spoil():
-        for s in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGUSR1, signal.SIGALRM, signal.SIGVTALRM):
+        for s in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGUSR1, signal.SIGALRM, signal.SIGVTALRM,
+                  signal.SIGRTMIN, signal.SIGRTMAX):
             signal.signal(s, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR2, signal.SIGSEGV])
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR2, signal.SIGSEGV, signal.SIGRTMIN + 1])
     r = who.run("grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status", preexec_fn=spoil)
     masks = dict(x.split(":\t") for x in r.json["stdout"].splitlines())
     assert masks == {"SigBlk": "0" * 16, "SigIgn": "0" * 16}
@@ -351,6 +352,19 @@ def test_supplementary_groups_do_not_help(who):
                        user=who.uid, group=who.gid, extra_groups=[4, 6] if who.is_root else [])
     j = json.loads(p.stdout)
     assert j["ran"] and "group secret" not in j["stdout"] and "0" not in j["stdout"].split()
+
+
+def test_supplementary_groups_of_root_are_dropped(base, account):
+    """Also where nothing is shown through an id map: the workspace is somebody's."""
+    if not IS_ROOT:
+        pytest.skip(NOT_ROOT)
+    w = make_who("user", base, account)
+    f = w.write(w.base / "dir/secret", "group secret", 0o640)
+    os.chown(f, 54321, 4)
+    p = subprocess.run([BRIG, "run", "--json", "--workspace", w.ws, "--ro", f.parent, "--", "sh", "-c",
+                        "id -G; cat %s" % f], stdout=subprocess.PIPE, env=w.env, cwd=w.ws, extra_groups=[4, 6])
+    j = json.loads(p.stdout)
+    assert j["ran"] and j["stdout"] == "%d\n" % w.gid and "Permission denied" in j["stderr"], j
 
 
 # Its output goes into a pipe that is full: then it can be looked at.

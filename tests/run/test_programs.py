@@ -225,6 +225,27 @@ def test_devices(who):
                 "ls /dev/fd | head -3 | tr '\\n' ' '"), "4\n4\nin\nfull\n0 1 2 ")
 
 
+DEV = """
+import os, stat
+for name in sorted(os.listdir("/dev")):
+    s = os.lstat("/dev/" + name)
+    kind = "%d,%d" % (os.major(s.st_rdev), os.minor(s.st_rdev)) if stat.S_ISCHR(s.st_mode) else "dir"
+    print(name, os.readlink("/dev/" + name) if stat.S_ISLNK(s.st_mode) else kind)
+"""
+DEVICES = {"null": "1,3", "zero": "1,5", "full": "1,7", "random": "1,8", "urandom": "1,9", "pts": "dir", "shm": "dir",
+           "ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+           "stderr": "/proc/self/fd/2"}
+
+
+def test_dev(who):
+    """These and no more; a controlling terminal only with one of brig's own."""
+    for opts, more in (([], {}), (["--pty"], {"tty": "5,0"})):
+        out = good(who.run(PYTHON, "-c", DEV, opts=opts))["stdout"]
+        assert dict(x.split() for x in out.splitlines()) == {**DEVICES, **more}, out
+    good(who.sh("for f in random urandom zero; do head -c 4 /dev/$f | wc -c; done; echo x > /dev/null; head -c 1 /dev/null | wc -c; "
+                "test -c /dev/full && (/bin/echo z > /dev/full) 2>&1 | grep -c 'No space'"), "4\n4\n4\n0\n1\n")
+
+
 def test_captured_streams_can_be_opened_by_name(who):
     """Scripts write to /dev/stderr and tee to /dev/stdout all the time."""
     r = who.sh("echo out > /dev/stdout; echo err > /dev/stderr; echo t | tee /dev/stderr")

@@ -139,6 +139,25 @@ def test_terminal_is_restored_when_the_command_spoils_it(who, terminal):
     assert termios.tcgetattr(t.slave) == t.before
 
 
+LOCKS = """
+import fcntl, os, termios
+fcntl.ioctl(0, termios.TIOCEXCL)
+os.set_blocking(0, False)
+"""
+TIOCGEXCL = 0x80045440
+
+
+def test_terminal_can_be_used_again(who):
+    """For itself alone, and told not to wait: both outlive who did it."""
+    t = Terminal(who, [BRIG, "run", "--", "/usr/bin/python3", "-c", LOCKS])
+    try:
+        assert t.wait() == 0, t.text
+        assert os.get_blocking(t.slave)
+        assert struct.unpack("i", fcntl.ioctl(t.slave, TIOCGEXCL, b"1234"))[0] == 0
+    finally:
+        t.close()
+
+
 STOPS = """
 import sys, termios
 open(".envrc", "w").write("x")  # something that brig says a line about
