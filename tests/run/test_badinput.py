@@ -599,6 +599,18 @@ def test_seccomp_profile_that_forbids_everything(who):
     assert r.json["ran"] is False and r.json["error"]["fix"] and r.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("opts,code,name", [
+    (["--memroy", "1G"], 2, "BAD_OPTION"), (["--workspace"], 2, "BAD_OPTION"), (["--memory", "12X"], 2, "BAD_VALUE"),
+    (["--workspace", "/"], 125, "BAD_WORKSPACE"), (["--cwd", ".."], 125, "BAD_CWD"), (["--ro", "/no/such"], 125, "BAD_MOUNT"),
+    (["--env-fd", "77"], 125, "BAD_FD"), (["--status-fd", "77"], 125, "BAD_FD"),
+    (["--seccomp", "/no.json"], 125, "BAD_SECCOMP_PROFILE"), (["--hold"], 125, "UNSUPPORTED")])
+def test_shell_refuses_what_run_refuses(user, opts, code, name):
+    before = sorted(os.listdir(user.ws))
+    r = user.brig("shell", *opts, input=b"touch ran\n")
+    r.refused(code, name)
+    assert r.out == "" and sorted(os.listdir(user.ws)) == before
+
+
 # -- hostile names ------------------------------------------------------------
 
 HOSTILE = ["a\x1b[31mred", "two\nlines", "tab\there", "c1\x9b31m", "del\x7f"]

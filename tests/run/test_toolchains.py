@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Toolchain presets: what the caller's PATH resolves to works inside, read-only;
 the rest of HOME stays away, and credentials do whatever is shown."""
+import json
 import os
 import shutil
+import subprocess
 
 import pytest
 
-from conftest import need
+from conftest import BRIG, need
 
 SECRET = "do-not-show-this"
 NODE = ".nvm/versions/node/v20.0.0"
@@ -59,6 +61,26 @@ def test_nvm_with_a_real_node(user):
     r = who.run("node", "-e", "console.log(process.execPath)", env=path(who, NODE + "/bin"),
                 opts=["--memory", "0", "--pids", "256"])
     assert r.json["stdout"] == "%s\n" % node, r.json
+
+
+@pytest.mark.parametrize("program", ["python3", "pip", "cargo", "rustc", "node", "npm", "go", "java"])
+def test_what_is_on_the_path_of_whoever_runs_the_tests(base, program):
+    """Real ones, with the real HOME: pyenv, rustup, /usr/local and whatever else this machine has."""
+    if not shutil.which(program):
+        pytest.skip("%s is not on PATH" % program)
+    say = [program, "version" if program == "go" else "--version"]
+    outside = subprocess.run(say, capture_output=True, text=True)
+    if outside.returncode:
+        pytest.skip("%s does not work outside either" % program)
+    ws = base / ("real-%s" % program)
+    ws.mkdir()
+    p = subprocess.run([BRIG, "run", "--json", "--workspace", ws, "--", *say], capture_output=True, text=True,
+                       stdin=subprocess.DEVNULL)
+    j = json.loads(p.stdout)
+    assert (p.returncode, j["stdout"], j["stderr"]) == (0, outside.stdout, outside.stderr), j
+    r = subprocess.run([BRIG, "run", "--workspace", ws, "--", "sh", "-c", "cat ~/.npmrc ~/.cargo/credentials.toml; ls ~/.ssh"],
+                       capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert r.stdout == ""
 
 
 def test_read_only_and_home_stays_writable(who):
