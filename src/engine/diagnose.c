@@ -133,6 +133,11 @@ static const struct {
 	{ BRIG_E_MOUNT_FAILED, ENOENT,
 	  "the mount point must exist inside the tree that is shown there; brig "
 	  "creates nothing in your trees" },
+	{ BRIG_E_MOUNT_FAILED, ENOTDIR,
+	  "inside, something on the way to it is a file: give another place, SRC:DST" },
+	{ BRIG_E_MOUNT_FAILED, EINVAL,
+	  "inside, a directory can take the place of a directory only, and a file that of a file: "
+	  "give another place, SRC:DST; what is mounted unbindable cannot be shown" },
 	{ BRIG_E_MOUNT_FAILED, ELOOP,
 	  "the target passes through a symbolic link: name its real path" },
 	{ BRIG_E_MOUNT_FAILED, EMFILE,

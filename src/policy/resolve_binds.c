@@ -231,6 +231,22 @@ static int check_overlap(const struct spec *s, struct brig_error *err)
 	return r == -ENOMEM ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "binds") : r;
 }
 
+/* The command would start in a place that it may not enter.  Links on the way are the
+ * kernel's to follow, and it is told of later. */
+static int check_mask_place(const struct spec *s, const char *mask, const char *label,
+			    struct brig_error *err)
+{
+	cleanup_free char *in = str_fmt("%s/%s", s->workspace.dst, s->cwd), *norm = NULL;
+	bool all = path_is_under(s->workspace.dst, mask);
+
+	if (!all && (!in || path_normalise(in, &norm) < 0 || !path_is_under(norm, mask)))
+		return 0;
+	err_set(err, BRIG_E_BAD_MOUNT, 0, "policy", "%s: '%.200s' would hide the %s", label, mask,
+		all ? "workspace" : "working directory");
+	err_fix(err, "mask what is in it, or give another %s", all ? "--workspace" : "--cwd");
+	return -EINVAL;
+}
+
 static int resolve_masks(const struct brig_spec *rq, struct spec *s,
 			 struct brig_error *err)
 {
@@ -253,6 +269,10 @@ static int resolve_masks(const struct brig_spec *rq, struct spec *s,
 		r = strv_put(&s->masks, &kept, norm);
 		if (r < 0)
 			return err_set(err, BRIG_E_NO_MEMORY, -r, "policy", "--mask");
+		request_label(rq, OPT_MASK, n, label, sizeof label);
+		r = check_mask_place(s, norm, label, err);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }

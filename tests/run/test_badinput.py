@@ -389,6 +389,25 @@ def test_impossible_masks(who, mask):
     bad(who, ["--mask", mask], 125, "BAD_MOUNT", "--mask", mask)
 
 
+def test_masks_that_hide_where_the_command_works(who):
+    """It was said that the command may not enter its directory, with advice about that directory's mode."""
+    who.mkdir(who.ws / "sub/deep")
+    for mask in (who.ws, who.base, "%s/" % who.ws):
+        bad(who, ["--mask", mask], 125, "BAD_MOUNT", "--mask", "would hide the workspace", "--workspace")
+    bad(who, ["--mask", who.ws / "sub", "--cwd", "sub/deep"], 125, "BAD_MOUNT", "would hide the working directory", "--cwd")
+    bad(who, ["--at", "/w", "--mask", "/w"], 125, "BAD_MOUNT", "would hide the workspace")
+    assert who.run("ls", opts=["--mask", who.ws / "sub"]).code == 0
+    assert who.run("ls", opts=["--mask", who.ws / "sub/deep", "--cwd", "sub"]).code == 0
+
+
+@pytest.mark.parametrize("opts,why", [(["--ro", "/usr:/etc/passwd/x"], "is a file"),
+                                      (["--ro", "/usr/bin/env:/etc/ssl/certs"], "a file that of a file"),
+                                      (["--rw", "/usr/share:/etc/services"], "a file that of a file")])
+def test_places_of_another_kind(who, opts, why):
+    """A file on the way, a file where a directory is: said is that, and not what this machine can do."""
+    bad(who, opts, 125, "MOUNT_FAILED", opts[1].split(":")[1], why, "give another place")
+
+
 @pytest.mark.parametrize("path", ["/abs", "../up", "a/../../b", "."])
 def test_impossible_protect(who, path):
     bad(who, ["--protect", path], 125, "BAD_VALUE", "--protect", path)

@@ -2,6 +2,7 @@
 """Protected paths of the workspace, and real git inside."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import BRIG, PROBE, need
+from conftest import BRIG, PROBE, REPO, need
 
 GIT_ENV = ["--env", "GIT_AUTHOR_NAME=a", "--env", "GIT_AUTHOR_EMAIL=a@example.org", "--env", "GIT_COMMITTER_NAME=a",
            "--env", "GIT_COMMITTER_EMAIL=a@example.org"]
@@ -92,6 +93,27 @@ def test_absent_directory_is_moved_aside(who, path):
     r = who.sh("mkdir %s; echo evil > %s/tasks.json" % (path, path))
     assert denied_paths(r.json) == [path]
     assert not (who.ws / path).exists() and len(os.listdir(who.ws)) == 1
+
+
+def names_in_docs():
+    """Those of docs/protected-paths.md that stand for themselves, and the relatives; git's are below."""
+    text = (REPO / "docs/protected-paths.md").read_text()
+    text = text[text.index("## What is on the list"):text.index("Not on it:")]
+    relatives = [".bash_" + x for x in ("aliases", "login", "logout", "profile")]
+    relatives += [".z" + x for x in ("login", "logout", "profile", "shenv")]
+    return relatives + [x for x in re.findall(r"`([^`]+)`", text) if x.startswith(".") and not x.startswith(".git/")]
+
+
+def test_every_name_of_the_list(who):
+    names = names_in_docs()
+    assert len(names) >= 30 and {".envrc", ".codex", ".zshrc", ".idea", ".config/systemd"} <= set(names), names
+    r = who.sh("for n in %s; do mkdir -p $(dirname $n) && echo evil > $n; done" % " ".join(names))
+    assert r.code == 0 and denied_paths(r.json) == sorted(names)
+    assert not [n for n in names if os.path.lexists(who.ws / n)]
+    for n in names:
+        who.write(who.ws / n, "mine\n")
+    r = who.sh("for n in %s; do echo evil > $n; rm -f $n; mv $n away; done 2>/dev/null; true" % " ".join(names))
+    assert r.json["denied"] == [] and {(who.ws / n).read_text() for n in names} == {"mine\n"}
 
 
 def test_last_act_of_a_process_that_is_left_behind(who):
