@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # brig builds with Meson and Ninja; this file is the two commands a person needs.
 #   make run            set up, build, and show a sandboxed command
-#   make run ARGS='…'   set up, build, and run any brig command line
+#   make run ARGS='…'   set up, build, and run any brig command line; on standard output is
+#                       what brig says, and nothing else
 #   make test           set up everything, build, and run all tests
 BUILD ?= build
 
@@ -10,7 +11,7 @@ BUILD ?= build
 all: build
 
 setup-build:
-	@tools/setup.sh build
+	@tools/setup.sh build >&2
 
 setup-test:
 	@tools/setup.sh build test
@@ -19,7 +20,7 @@ build: setup-build
 	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) >$(BUILD).log 2>&1 || \
 		{ cat $(BUILD).log; exit 1; }
 	@rm -f $(BUILD).log
-	@ninja --quiet -C $(BUILD)
+	@ninja --quiet -C $(BUILD) >&2
 
 ifdef ARGS
 run: build

@@ -87,3 +87,16 @@ def test_libbrig(user):
                        capture_output=True, text=True)
     assert p.returncode == 0, p.stderr
     assert json.loads(user.host(exe).stdout)["stdout"] == "sandbox\n"
+
+
+def test_make_run(user):
+    """Any brig command line, and nothing but its output: a program may read it."""
+    if not (BRIG.parent / "build.ninja").exists() or not shutil.which("dpkg-query"):
+        pytest.skip("this brig was not built here by make")
+    user.write(user.base / "bin/ninja", "#!/bin/sh\necho ninja: no work to do.\n", 0o755)
+    p = user.popen(["make", "-C", REPO, "--no-print-directory", "run", "BUILD=%s" % BRIG.parent, "ARGS=explain --json"],
+                   env={"PATH": "%s/bin:%s" % (user.base, user.env["PATH"])}, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = p.communicate(timeout=60)
+    assert p.returncode == 0 and b"no work to do" in err, err
+    assert json.loads(out)["v"] == 1
