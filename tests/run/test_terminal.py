@@ -405,6 +405,13 @@ def test_pty_restored_after_timeout_and_signal(who, terminal):
     assert termios.tcgetattr(t.slave) == t.before
 
 
+@pytest.mark.parametrize("pty", [True, False])
+def test_restored_when_the_command_is_killed(who, terminal, pty):
+    t = terminal(BRIG, "run", *(["--pty"] if pty else []), "--", "sh", "-c", "stty raw -echo; kill -9 $$")
+    assert t.wait() == 128 + 9
+    assert termios.tcgetattr(t.slave) == t.before
+
+
 def test_pty_ioctls_are_refused(who, terminal):
     t = terminal(BRIG, "run", "--pty", "--ro", "%s:/opt/probe" % who.probe_file, "--",
                  "/opt/probe", "terminal-ioctls")
