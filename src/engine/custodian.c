@@ -26,6 +26,9 @@ static void clean_up(const struct custodian *c)
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
 		if (*ends[i] >= 0)
 			close(*ends[i]);
+	/* at once: a person may be sitting there.  It is not the terminal of our session, so
+	 * that nobody stops us for it. */
+	caller_tty_rescue(c->tty);
 	if (*c->init_pidfd >= 0) {
 		struct pollfd gone = { .fd = *c->init_pidfd, .events = POLLIN };
 		if (poll(&gone, 1, 2000) <= 0) {

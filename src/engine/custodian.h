@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The custodian cleans up after a supervisor that was killed: it ends the
- * sandbox, sweeps the protected paths and removes the control groups.  A
+ * sandbox, sweeps the protected paths, removes the control groups and makes the caller's
+ * terminal usable again.  A
  * process that shares the supervisor's memory and descriptors, so it costs next
  * to nothing and sees every group the moment it is named; it sleeps until the
  * kernel tells it that its parent is gone.
@@ -14,6 +15,7 @@
 
 #include "engine/cgroup.h"
 #include "engine/spawn.h"
+#include "engine/terminal.h"
 #include "workspace/protect.h"
 
 /* What it looks at when the time comes: the supervisor's own variables. */
@@ -30,6 +32,7 @@ struct custodian {
 	const int *death_write; /* closing these is what ends the sandbox: init watches */
 	const int *ctl, *trees; /* the one, builder and job wait on the others */
 	const int *init_pidfd;  /* -1 as long as there is no sandbox */
+	const struct caller_tty *tty;
 };
 
 /* Starts it; before anything exists that it would have to clean, and before the

@@ -186,6 +186,7 @@ int run_custodian(struct run *r, struct brig_error *err)
 	r->cust.ctl = &r->l.ctl_supervisor;
 	r->cust.trees = &r->l.trees_supervisor;
 	r->cust.init_pidfd = &r->init_pidfd;
+	r->cust.tty = &r->term.caller;
 	r->cust.rooms = &r->l.rooms;
 	r->cust.room = ROOM_CUSTODIAN;
 	int e = custodian_start(&r->cust);

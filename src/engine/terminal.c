@@ -72,6 +72,18 @@ void caller_tty_restore(struct caller_tty *c)
 	sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
+void caller_tty_rescue(const struct caller_tty *c)
+{
+	struct termios now, raw = c->was;
+
+	if (!c->raw || tcgetattr(c->fd, &now) < 0)
+		return;
+	cfmakeraw(&raw);
+	if (now.c_iflag == raw.c_iflag && now.c_oflag == raw.c_oflag &&
+	    now.c_lflag == raw.c_lflag && now.c_cflag == raw.c_cflag)
+		tcsetattr(c->fd, TCSANOW, &c->was);
+}
+
 void terminal_start(struct terminal *t)
 {
 	caller_tty_save(&t->caller);
@@ -81,6 +93,7 @@ void terminal_start(struct terminal *t)
 	if (t->caller.saved && t->caller.fd == STDIN_FILENO) {
 		struct termios raw = t->caller.was;
 		cfmakeraw(&raw);
+		t->caller.raw = true;
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	}
 	t->stdin_open = true;

@@ -32,12 +32,16 @@ struct caller_tty {
 	bool saved;
 	int fd, flags;      /* whose settings were saved: standard input, or else output */
 	struct termios was;
+	bool raw;           /* we have made it that */
 };
 /* May it be a terminal?  What is surely none costs nothing. */
 bool caller_tty_maybe(mode_t mode, dev_t rdev);
 void caller_tty_save(struct caller_tty *c);
 /* Before anything is said: its output may have been stopped. */
 void caller_tty_restore(struct caller_tty *c);
+/* For who cleans up after a supervisor that was killed: nobody could type any more.  Nothing
+ * when somebody has changed it meanwhile, as a shell does whose job has ended. */
+void caller_tty_rescue(const struct caller_tty *c);
 
 struct terminal {
 	int pty;                /* terminal master, -1: the command has none */

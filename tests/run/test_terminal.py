@@ -412,6 +412,25 @@ def test_restored_when_the_command_is_killed(who, terminal, pty):
     assert termios.tcgetattr(t.slave) == t.before
 
 
+def test_restored_when_brig_is_killed(who, terminal):
+    """By the custodian; and not when somebody else has changed the settings since."""
+    for changed in (False, True):
+        t = terminal(BRIG, "run", "--pty", "--", "sh", "-c", "echo ready; sleep 100")
+        t.expect("ready")
+        assert wait_until(lambda: not termios.tcgetattr(t.slave)[3] & termios.ICANON, 5)
+        if changed:  # as a shell, which takes its terminal back
+            mine = termios.tcgetattr(t.slave)
+            mine[3] |= termios.ISIG
+            termios.tcsetattr(t.slave, termios.TCSANOW, mine)
+        t.p.kill()
+        assert t.wait() == -9
+        if not changed:
+            assert wait_until(lambda: termios.tcgetattr(t.slave) == t.before, 5)
+        else:
+            time.sleep(0.3)
+            assert termios.tcgetattr(t.slave) == mine
+
+
 def test_pty_ioctls_are_refused(who, terminal):
     t = terminal(BRIG, "run", "--pty", "--ro", "%s:/opt/probe" % who.probe_file, "--",
                  "/opt/probe", "terminal-ioctls")
