@@ -155,7 +155,7 @@ static void to_group(int pidfd, int sig)
 
 void signals_let_stop(void)
 {
-	const struct timespec moment = { .tv_nsec = 10 * 1000 * 1000 };
+	const struct timespec moment = { .tv_nsec = 10L * 1000 * 1000 };
 
 	nanosleep(&moment, NULL);
 }
