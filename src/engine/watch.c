@@ -266,6 +266,18 @@ void watch_fail_record(struct wire *w, enum brig_code *code, int *errnum, char *
 	*errnum = w->errnum > 0 && w->errnum < 4096 ? w->errnum : EPROTO;
 }
 
+/* What it may be, from the look of it. */
+static const char *not_found_fix(const char *command)
+{
+	if (strpbrk(command, " \t\n;|&<>"))
+		return "the first word is the program, its arguments are words of their own; a "
+		       "line of shell text: sh -c 'TEXT'";
+	if (strchr(command, '/'))
+		return "it has to be under /usr, in the workspace, or shown with --ro; and so has "
+		       "the program that the first line of a script names";
+	return "name a program under /usr or in the workspace, or show its directory with --ro";
+}
+
 void watch_exec_failed(const char *command, int errnum, struct brig_error *err)
 {
 	cleanup_free char *shown = str_printable(command);
@@ -273,8 +285,7 @@ void watch_exec_failed(const char *command, int errnum, struct brig_error *err)
 	if (errnum == ENOENT) {
 		err_set(err, BRIG_E_NOT_FOUND, 0, "exec",
 			"%.200s: not found inside the sandbox", shown ? shown : "?");
-		err_fix(err, "name a program under /usr or in the workspace, or show "
-			     "its directory with --ro");
+		err_fix(err, "%s", not_found_fix(command));
 		return;
 	}
 	err_set(err, BRIG_E_EXEC_FAILED, errnum, "exec", "%.200s", shown ? shown : "?");

@@ -137,6 +137,15 @@ def test_not_found_is_127(who):
     assert who.run("./missing").code == 127
 
 
+def test_not_found_says_what_it_may_be(who):
+    """A whole line in one word; a script whose interpreter is not there."""
+    who.run("echo hello").refused(127, "NOT_FOUND", "echo hello", "sh -c 'TEXT'")
+    who.run("true;false").refused(127, "NOT_FOUND", "sh -c 'TEXT'")
+    who.write(who.ws / "script", "#!/opt/venv/bin/python\nprint(1)\n", 0o755)
+    who.run("./script").refused(127, "NOT_FOUND", "./script", "the first line of a script")
+    assert "sh -c" not in who.run("no-such-program").refused(127, "NOT_FOUND").err
+
+
 def test_not_executable_is_126(who):
     who.write(who.ws / "data", "plain text\n")
     r = who.run("./data")
