@@ -122,6 +122,10 @@ int diagnose_idmap(int errnum, struct brig_error *err)
 	return -errnum;
 }
 
+#define OTHER_KIND                                                                          \
+	"inside, something on the way to it is a file, or a directory would take the place of a " \
+	"file, or a file that of a directory: give another place, SRC:DST"
+
 static const struct {
 	enum brig_code code;
 	int errnum; /* 0: any */
@@ -133,11 +137,9 @@ static const struct {
 	{ BRIG_E_MOUNT_FAILED, ENOENT,
 	  "the mount point must exist inside the tree that is shown there; brig "
 	  "creates nothing in your trees" },
-	{ BRIG_E_MOUNT_FAILED, ENOTDIR,
-	  "inside, something on the way to it is a file: give another place, SRC:DST" },
-	{ BRIG_E_MOUNT_FAILED, EINVAL,
-	  "inside, a directory can take the place of a directory only, and a file that of a file: "
-	  "give another place, SRC:DST; what is mounted unbindable cannot be shown" },
+	/* mount() and move_mount() answer differently */
+	{ BRIG_E_MOUNT_FAILED, ENOTDIR, OTHER_KIND },
+	{ BRIG_E_MOUNT_FAILED, EINVAL, OTHER_KIND },
 	{ BRIG_E_MOUNT_FAILED, ELOOP,
 	  "the target passes through a symbolic link: name its real path" },
 	{ BRIG_E_MOUNT_FAILED, EMFILE,

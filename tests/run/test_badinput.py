@@ -401,8 +401,8 @@ def test_masks_that_hide_where_the_command_works(who):
 
 
 @pytest.mark.parametrize("opts,why", [(["--ro", "/usr:/etc/passwd/x"], "is a file"),
-                                      (["--ro", "/usr/bin/env:/etc/ssl/certs"], "a file that of a file"),
-                                      (["--rw", "/usr/share:/etc/services"], "a file that of a file")])
+                                      (["--ro", "/usr/bin/env:/etc/ssl/certs"], "or a file that of a directory"),
+                                      (["--rw", "/usr/share:/etc/services"], "or a file that of a directory")])
 def test_places_of_another_kind(who, opts, why):
     """A file on the way, a file where a directory is: said is that, and not what this machine can do."""
     bad(who, opts, 125, "MOUNT_FAILED", opts[1].split(":")[1], why, "give another place")
