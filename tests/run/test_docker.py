@@ -277,6 +277,33 @@ def test_signals_reach_the_command(dk, runtime):
     assert p.stdout.read() == b"got\n" and p.wait(10) == 3
 
 
+def test_stop_and_continue(dk, runtime):
+    """Ctrl-Z: the command stops as well, not only who keeps its deadline."""
+    p = dk.who.popen(words(dk, ("--runtime", runtime, "--", "sh", "-c",
+                                "i=0; while [ ! -e end ]; do i=$((i+1)); echo $i > new; mv new count; sleep 0.02; done")),
+                     env={"DOCKER_HOST": dk.engine.host}, stdin=subprocess.DEVNULL)
+    count, end = dk.who.ws / "count", dk.who.ws / "end"
+
+    def state():
+        with open("/proc/%d/stat" % p.pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0]
+    try:
+        assert wait_until(count.exists, 20)
+        p.send_signal(signal.SIGTSTP)
+        assert wait_until(lambda: state() == "T", 5)
+        time.sleep(0.3)  # its signals take a way that is longer
+        before = count.read_text()
+        time.sleep(0.3)
+        assert count.read_text() == before
+        p.send_signal(signal.SIGCONT)
+        assert wait_until(lambda: count.read_text() != before, 10)
+        dk.who.write(end)
+        assert p.wait(20) == 0
+    finally:
+        p.kill()
+        p.wait()
+
+
 def test_signal_while_the_container_is_made(dk):
     p = dk.who.popen(words(dk, ("--", "sleep", "5")), env={"DOCKER_HOST": dk.engine.host},
                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
