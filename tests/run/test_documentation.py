@@ -41,6 +41,12 @@ def test_what_it_looks_like(user):
     assert not (user.ws / ".envrc").exists()
 
 
+def test_defaults(user):
+    got = {x["name"]: x["value"] for x in json.loads(user.brig("explain", "--json").out)["settings"]}
+    told = re.search(r"no network, (\d+) seconds, (\w+) of memory, ([\d.]+) processors and (\d+) processes", README)
+    assert told.groups() == (got["timeout"], got["memory"], got["cpus"], got["pids"]) and got["net"] == "none"
+
+
 @pytest.mark.parametrize("text", [README, INTEGRATION], ids=["README", "integration"])
 def test_tool_call(user, text):
     code = next(x for x in blocks(text, "python") if "def tool_call" in x)
