@@ -33,7 +33,7 @@ struct item {
 	char *data;   /* content, or target of a link */
 	size_t len;
 	size_t below; /* how many items of it follow */
-	bool top;     /* a protected path itself */
+	const struct protect_entry *top; /* of a protected path itself, else NULL */
 };
 
 struct guard {
@@ -159,7 +159,7 @@ int guard_take(struct guard **out, const struct protect *p, int wsfd,
 		size_t at = g->n;
 		int r = take(g, wsfd, p->v[i].path, 0);
 		if (r == 0 && g->v) {
-			g->v[at].top = true;
+			g->v[at].top = &p->v[i];
 			continue;
 		}
 		guard_free(g);
@@ -415,6 +415,16 @@ static int settle_pin(const struct guard *g, const struct protect_entry *e, int 
 	return mkdirat(dir, name, 0755) < 0 ? -errno : 1;
 }
 
+/* What is there like before may have been moved aside by another run meanwhile, which had
+ * made it, and then moved back, or been made anew: see judge_link() of the sweep. */
+static bool is_found(const struct guard *g, const struct item *it, int dir)
+{
+	struct stat st;
+
+	return !g->p->others || (fstatat(dir, it->path + it->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+				 protect_unchanged(it->top, &st));
+}
+
 /* Another run may have made what this one found, and moved it aside at its end as nothing
  * that was there before: it is not for us to make it again under its name. */
 static int settle_beside(const struct guard *g, const struct item *it, int dir,
@@ -442,10 +452,15 @@ static int settle_one(const struct guard *g, const struct item *it, int wsfd,
 
 	if (dir < 0)
 		return dir;
-	if (same(dir, it))
+	const bool like = same(dir, it);
+	if (like && is_found(g, it, dir))
 		return 0;
 	int r = aside(dir, name, g->suffix, to);
 	bool moved = r == 0;
+	if (like && moved) {
+		report(arg, it->path, PROTECT_MOVED, to);
+		return 1;
+	}
 	if (r == -ENOSPC || r == -EDQUOT) /* a longer name takes room */
 		r = protect_remove(wsfd, dir, name);
 	if (r == -ENOENT)

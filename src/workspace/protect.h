@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -37,7 +38,6 @@ enum protect_kind {
 			    which it can be written: checked after the run */
 };
 
-
 struct protect_entry {
 	enum protect_kind kind;
 	enum protect_check check;
@@ -53,7 +53,7 @@ struct protect_entry {
 	dev_t dev;
 	ino_t ino;
 	struct timespec ctime; /* of a file: by a second name or another way in it
-				  can be written around a read-only mount */
+				  can be written around a read-only mount; and see others */
 	nlink_t nlink;
 };
 
@@ -105,6 +105,10 @@ bool protect_shared(const struct protect *p);
  * chose (set_tid_address, robust lists), and that memory may be a file's.
  */
 bool protect_untouched(const struct protect *p, int wsfd);
+
+/* It is what was found before the run, and nobody has changed, moved or linked it since: all
+ * of that is told by the time of its change, which cannot be set. */
+bool protect_unchanged(const struct protect_entry *e, const struct stat *st);
 
 /* What became of a path that was created, changed or removed. */
 enum protect_fate {

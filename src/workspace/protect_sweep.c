@@ -383,6 +383,13 @@ int sweep_absent(struct sweep *s, int dfd, const char *rest, enum protect_check 
 	return 0;
 }
 
+bool protect_unchanged(const struct protect_entry *e, const struct stat *st)
+{
+	return st->st_dev == e->dev && st->st_ino == e->ino &&
+	       st->st_ctim.tv_sec == e->ctime.tv_sec &&
+	       st->st_ctim.tv_nsec == e->ctime.tv_nsec;
+}
+
 static bool same(const struct protect_entry *e, const struct stat *st)
 {
 	if (st->st_dev != e->dev || st->st_ino != e->ino)
@@ -391,9 +398,7 @@ static bool same(const struct protect_entry *e, const struct stat *st)
 	 * one name only the host can have written it, its mount being read-only and locked:
 	 * a person may edit their files while a long command runs. */
 	return (e->kind != PROTECT_RO && e->kind != PROTECT_WATCHED) || e->is_dir ||
-	       (e->nlink == 1 && st->st_nlink == 1) ||
-	       (st->st_ctim.tv_sec == e->ctime.tv_sec &&
-		st->st_ctim.tv_nsec == e->ctime.tv_nsec);
+	       (e->nlink == 1 && st->st_nlink == 1) || protect_unchanged(e, st);
 }
 
 static int make_link(const char *target, int dfd, const char *name)
@@ -429,11 +434,15 @@ static void judge_link(struct sweep *s, const struct protect_entry *e, int dfd,
 		       const char *name, int fd, const struct stat *st)
 {
 	big_buffer char target[PATH_MAX];
+	bool like = false;
 
 	if (fd >= 0 && S_ISLNK(st->st_mode)) {
 		ssize_t n = readlinkat(fd, "", target, sizeof target - 1);
 		target[n < 0 ? 0 : n] = '\0';
-		if (!strcmp(target, e->target))
+		like = !strcmp(target, e->target);
+		/* The other run may have removed what it had made; then this one's command has
+		 * made it again, or moved it back. */
+		if (like && (!s->p->others || protect_unchanged(e, st)))
 			return;
 	}
 	if (fd >= 0) {
@@ -443,6 +452,8 @@ static void judge_link(struct sweep *s, const struct protect_entry *e, int dfd,
 			return;
 		}
 	}
+	if (like)
+		return;
 	if (s->p->others) {
 		sweep_error(s, make_beside(s, e, dfd, name));
 		return;

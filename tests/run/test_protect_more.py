@@ -241,6 +241,52 @@ def test_found_while_another_run_is_at_work(who, backend, made):
     assert denied_paths(j) == [".envrc"] and len(moved_to(who, j)) == 1
 
 
+AGAIN = """
+import glob, os, time
+open("on", "w").close()
+while not os.path.exists("go"): time.sleep(0.02)
+(away,) = glob.glob(".envrc.brig-denied-*")
+%s
+"""
+
+
+@pytest.mark.parametrize("again", ["moved-back", "made-anew"])
+@pytest.mark.parametrize("backend,made", [("native", "link"), ("bwrap", "link"), ("landlock", "link"),
+                                          ("landlock", "file")])
+def test_made_again_while_another_run_is_at_work(who, backend, made, again):
+    """Nor does its command: what it found was not there before, and is not what it found."""
+    if who.is_root and backend != "native":
+        pytest.skip("these backends refuse what belongs to root")
+    who.write(who.ws / "env.txt", "evil\n")
+    make = 'os.symlink("env.txt", ".envrc")' if made == "link" else 'open(".envrc", "w").write("evil")'
+    first = start(who, MAKER % make, "--backend", "native")
+    wait_for(who.ws / "made")
+    second = start(who, AGAIN % ('os.rename(away, ".envrc")' if again == "moved-back" else make), "--backend", backend)
+    wait_for(who.ws / "on")
+    (who.ws / "over").touch()
+    assert denied_paths(result(first)) == [".envrc"]
+    (who.ws / "go").touch()
+    j = result(second)
+    assert not os.path.lexists(who.ws / ".envrc"), j
+    assert ".envrc" in denied_paths(j) and moved_to(who, j)
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_what_is_left_alone_stays_whoever_is_at_work(who, backend):
+    """Links and files of the user's are where they were after two runs at once."""
+    if who.is_root and backend != "native":
+        pytest.skip("these backends refuse what belongs to root")
+    who.symlink(who.ws / ".envrc", "env.txt")
+    who.write(who.ws / ".claude/settings.json", "{}")
+    who.write(who.ws / ".bashrc", "mine")
+    first = start(who, MAKER % "", "--backend", backend)
+    wait_for(who.ws / "made")
+    assert who.sh("cat .bashrc .claude/* >/dev/null; ls -la", ["--backend", backend]).json["denied"] == []
+    (who.ws / "over").touch()
+    assert result(first)["denied"] == []
+    assert os.readlink(who.ws / ".envrc") == "env.txt" and (who.ws / ".claude/settings.json").exists()
+
+
 @pytest.mark.parametrize("backend", ["native", "landlock"])
 def test_alone_again_it_is_put_back(who, backend):
     """The mark of a run ends with it."""
