@@ -54,6 +54,7 @@ struct links {
 };
 
 static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth);
+static int scan_configs(struct scan *s, struct place *w, const char *gitdir, const char *tree);
 
 /* Where the git directory of the work tree at `dir` is, in w->cur; false when
  * nowhere in the workspace.  Symlinks in it are refused by whoever opens it. */
@@ -89,6 +90,16 @@ static int scan_existing(struct scan *s, struct place *w, const char *dir,
 	return scan_join(w->rest, dir, tail) ? scan_from(s, w, true) : 0;
 }
 
+/* One whose git directory is at w->cur. */
+static int scan_submodule(struct scan *s, struct place *w, const char *dir, int depth)
+{
+	big_buffer char git[PATH_MAX];
+
+	memcpy(git, w->cur, strlen(w->cur) + 1);
+	int r = scan_configs(s, w, git, dir);
+	return r < 0 || depth > GITINDEX_NESTING ? r : scan_links(s, dir, git, depth);
+}
+
 static int scan_one_link(void *arg, const char *path, bool whole_directory)
 {
 	static const char *const names[] = { ".git/config", ".git/hooks",
@@ -118,9 +129,9 @@ static int scan_one_link(void *arg, const char *path, bool whole_directory)
 	for (size_t i = 0; r >= 0 && i < sizeof names / sizeof names[0]; i++)
 		/* what is absent is not listed: the sweep reads the index again */
 		r = scan_existing(s, w, dir, names[i]);
-	if (r >= 0 && l->depth < GITINDEX_NESTING && gitdir_of(s, w, dir))
-		r = scan_links(s, dir, w->cur, l->depth + 1);
-	return r;
+	if (r < 0 || !gitdir_of(s, w, dir))
+		return r;
+	return scan_submodule(s, w, dir, l->depth + 1);
 }
 
 /*
@@ -180,8 +191,9 @@ static int scan_links(struct scan *s, const char *tree, const char *gitdir, int 
 	return r;
 }
 
-/* A linked worktree: where it is, the file that leads back, its submodules. */
-static int scan_worktree(struct scan *s, struct place *w, const char *git)
+/* A linked worktree of the repository `main`: where it is, the file that leads back, what the
+ * configuration names in it, its submodules. */
+static int scan_worktree(struct scan *s, struct place *w, const char *main, const char *git)
 {
 	big_buffer char place[PATH_MAX];
 
@@ -202,6 +214,10 @@ static int scan_worktree(struct scan *s, struct place *w, const char *git)
 	if (r >= 0)
 		r = scan_existing(s, w, place, "");
 	place[len - 5] = '\0';
+	if (r >= 0)
+		r = scan_configs(s, w, main, place);
+	if (r >= 0)
+		r = scan_configs(s, w, git, place);
 	return r < 0 ? r : scan_links(s, place, git, 0);
 }
 
@@ -222,7 +238,7 @@ static int scan_worktrees(struct scan *s, struct place *w, const char *git)
 	for (struct dirent *e; r >= 0 && (e = readdir(d));)
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
 		    scan_join(path, list, e->d_name))
-			r = scan_worktree(s, w, path);
+			r = scan_worktree(s, w, git, path);
 	closedir(d);
 	return r;
 }
@@ -268,25 +284,28 @@ static const char *config_value(const char *p, char out[PATH_MAX])
 	return p + strcspn(p, "\n");
 }
 
-static int scan_config(struct scan *s, struct place *w, const char *path, int depth);
+static int scan_config(struct scan *s, struct place *w, const char *path, const char *tree,
+		       int depth);
 
 /* Protects the path that a setting names, if it is in the workspace. */
-static int scan_setting(struct scan *s, struct place *w, const char *config,
+static int scan_setting(struct scan *s, struct place *w, const char *config, const char *tree,
 			const char *value, bool from_tree, int depth)
 {
 	big_buffer char base[PATH_MAX], path[PATH_MAX];
 
-	snprintf(base, sizeof base, "%s", from_tree ? "" : config);
-	scan_pop(base);
+	snprintf(base, sizeof base, "%s", from_tree ? tree : config);
+	if (!from_tree)
+		scan_pop(base);
 	if (!value[0] || !protect_resolve(s->root, base, value, path) || !path[0] ||
 	    strchr(path, '*')) /* which would be a pattern here */
 		return 0;
 	int r = scan_pattern(s, w, path);
-	return r < 0 || from_tree ? r : scan_config(s, w, path, depth + 1);
+	return r < 0 || from_tree ? r : scan_config(s, w, path, tree, depth + 1);
 }
 
-/* Looks through one config of the user's for paths it makes git obey. */
-static int scan_config(struct scan *s, struct place *w, const char *path, int depth)
+/* Looks through one config of the user's for paths it makes git obey in the work tree. */
+static int scan_config(struct scan *s, struct place *w, const char *path, const char *tree,
+		       int depth)
 {
 	enum { CONFIG_MAX = 1 << 20, CONFIGS_MAX = 64, DEPTH_MAX = 4 };
 	cleanup_free char *text = NULL;
@@ -330,11 +349,26 @@ static int scan_config(struct scan *s, struct place *w, const char *path, int de
 				    strlen(config_paths[i].key) == key_len &&
 				    !strncasecmp(config_paths[i].section, text + section, name_len) &&
 				    !strncasecmp(config_paths[i].key, key, key_len) && r >= 0)
-					r = scan_setting(s, w, path, value,
+					r = scan_setting(s, w, path, tree, value,
 							 config_paths[i].from_tree, depth);
 		}
 	}
 	return r;
+}
+
+/* What is in a git directory, for one of its work trees. */
+static int scan_configs(struct scan *s, struct place *w, const char *gitdir, const char *tree)
+{
+	static const char *const configs[] = { "config", "config.worktree" };
+	big_buffer char path[PATH_MAX];
+	int r = 0;
+
+	s->configs = 0;
+	for (size_t i = 0; r >= 0 && i < sizeof configs / sizeof configs[0]; i++)
+		if (scan_join(path, gitdir, configs[i]))
+			r = scan_config(s, w, path, tree, 0);
+	/* of many work trees each may name as much */
+	return r >= 0 && s->work && gitindex_late(s->work) ? -EDQUOT : r;
 }
 
 /* Not part of its caller, whose frame every run would pay for. */
@@ -343,13 +377,9 @@ __attribute__((noinline)) static int scan_gitdir(struct scan *s, struct place *w
 	big_buffer char git[PATH_MAX];
 
 	memcpy(git, w->cur, strlen(w->cur) + 1);
-	static const char *const configs[] = { "config", "config.worktree" };
-	for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
-		big_buffer char path[PATH_MAX];
-		int e = scan_join(path, git, configs[i]) ? scan_config(s, w, path, 0) : 0;
-		if (e < 0)
-			return e;
-	}
+	int e = scan_configs(s, w, git, "");
+	if (e < 0)
+		return e;
 	cleanup_free struct gitindex_work *work = malloc(sizeof *work);
 	if (!work)
 		return scan_no_memory(s);
@@ -357,7 +387,7 @@ __attribute__((noinline)) static int scan_gitdir(struct scan *s, struct place *w
 	s->work = work;
 	int r = scan_links(s, "", git, 0);
 	if (r >= 0 || r == -EDQUOT) {
-		int e = scan_worktrees(s, w, git);
+		e = scan_worktrees(s, w, git);
 		r = e < 0 ? e : r;
 	}
 	if (r == -EDQUOT)

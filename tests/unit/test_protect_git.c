@@ -566,6 +566,31 @@ static void test_config_names_paths(void **state)
 	assert_moved(f, "later.cfg");
 }
 
+/* A relative path is one in each of the work trees, and a submodule has its own settings. */
+static void test_config_of_each_tree(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q ../lib && git -C ../lib -c user.name=a -c user.email=a@b commit -q "
+	      "--allow-empty -m x && git init -q . && git -c protocol.file.allow=always "
+	      "submodule --quiet add ../lib dir/lib 2>&1 && git -c user.name=a -c user.email=a@b "
+	      "commit -q -m x && git worktree add -q wt 2>&1 && mkdir -p wt/ci/hooks dir/lib/ci && "
+	      "git config core.hooksPath ci/hooks && git config extensions.worktreeConfig true && "
+	      "git -C wt config --worktree include.path ../../../mine.cfg && "
+	      "git -C dir/lib config core.hooksPath ci && git -C dir/lib config include.path lib.cfg");
+	scan(f, protect_defaults);
+	assert_kind(f, "ci/hooks", PROTECT_ABSENT);
+	assert_kind(f, "wt/ci/hooks", PROTECT_RO);
+	assert_kind(f, "mine.cfg", PROTECT_ABSENT);
+	assert_kind(f, "dir/lib/ci", PROTECT_RO);
+	assert_kind(f, ".git/modules/dir/lib/lib.cfg", PROTECT_ABSENT);
+	assert_int_equal(sweep(f), 0);
+	sh(f, "echo x >mine.cfg && echo x >.git/modules/dir/lib/lib.cfg");
+	assert_int_equal(sweep(f), 2);
+	assert_moved(f, "mine.cfg");
+	assert_moved(f, ".git/modules/dir/lib/lib.cfg");
+}
+
 static int run_all(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -592,6 +617,7 @@ static int run_all(void)
 		T(test_separate_git_dir),
 		T(test_worktree_links),
 		T(test_config_names_paths),
+		T(test_config_of_each_tree),
 	};
 	return cmocka_run_group_tests_name("protect_git", tests, NULL, NULL);
 }
