@@ -20,6 +20,7 @@ struct reader {
 	struct gitindex_work *w;
 	int fd, error;
 	size_t at, len;
+	bool every;    /* entry is wanted */
 	size_t shared; /* how much of its name the last entry has of the one before */
 	off_t off;  /* in the file, of the buffer's first byte */
 	off_t paid; /* up to here; what a nested reader made us read again is free */
@@ -32,6 +33,7 @@ void gitindex_begin(struct gitindex_work *w)
 	w->bytes = GITINDEX_BYTES;
 	w->n_seen = 0;
 	w->owner = NULL;
+	w->split = w->nameless = w->every = false;
 }
 
 bool gitindex_late(const struct gitindex_work *w)
@@ -129,9 +131,9 @@ static uint32_t be32(const unsigned char *p)
 }
 
 /* A submodule; or a directory of a sparse index, which stands for all that is in it. */
-static bool is_interesting(uint32_t mode)
+static bool is_interesting(const struct reader *r, uint32_t mode)
 {
-	return (mode & TYPE_BITS) == TYPE_GITLINK || (mode & TYPE_BITS) == TYPE_TREE;
+	return r->every || (mode & TYPE_BITS) == TYPE_GITLINK || (mode & TYPE_BITS) == TYPE_TREE;
 }
 
 static bool malformed(struct reader *r)
@@ -195,7 +197,7 @@ static bool take_whole(struct reader *r, size_t hash, char name[PATH_MAX], size_
 	    memchr(p + size, '\0', n))
 		return false;
 	*mode = be32(p + AT_MODE);
-	if (is_interesting(*mode))
+	if (is_interesting(r, *mode))
 		memcpy(name, p + size, n + 1);
 	*len = n;
 	r->at += total;
@@ -287,6 +289,9 @@ static bool find_blocks(struct reader *r, size_t hash, off_t size, struct blocks
 	b->n = 0;
 	if (first + hashes > size)
 		return malformed(r);
+	/* the extension that git writes first */
+	r->w->split = first + hashes + 4 <= size && read_at(r, first, head, 4) &&
+		      !memcmp(head, "link", 4);
 	/* git looks there, whatever else the bytes are */
 	if (last < (off_t)sizeof head)
 		return true;
@@ -336,10 +341,11 @@ static bool check_blocks(struct reader *r, uint32_t version, size_t hash, uint32
 
 int gitindex_links(int fd, size_t hash, struct gitindex_work *w, gitindex_link *cb, void *arg)
 {
-	struct reader r = { .w = w, .fd = fd };
+	struct reader r = { .w = w, .fd = fd, .every = w->every };
 	unsigned char head[12];
 	char name[PATH_MAX] = "";
 	size_t len = 0;
+	bool nameless = false;
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
@@ -350,6 +356,7 @@ int gitindex_links(int fd, size_t hash, struct gitindex_work *w, gitindex_link *
 		return -EBADMSG;
 	/* another reader's frame may have been at this address */
 	w->owner = NULL;
+	w->every = false; /* not of those that are read meanwhile */
 	if (!take(&r, head, sizeof head))
 		return r.error;
 	uint32_t version = be32(head + 4), count = be32(head + 8);
@@ -361,10 +368,14 @@ int gitindex_links(int fd, size_t hash, struct gitindex_work *w, gitindex_link *
 		uint32_t mode;
 		if (!take_entry(&r, version, hash, name, &len, &mode))
 			return r.error;
-		if (!is_interesting(mode))
+		if (!is_interesting(&r, mode))
 			continue;
 		/* a directory's name ends with a slash, which the next one may begin with */
 		bool tree = (mode & TYPE_BITS) == TYPE_TREE;
+		if (!tree && !len) {
+			nameless = true; /* its name is in the shared index */
+			continue;
+		}
 		if (tree && (len == 0 || name[len - 1] != '/'))
 			return -EBADMSG; /* git would put names right behind it */
 		if (tree)
@@ -381,5 +392,6 @@ int gitindex_links(int fd, size_t hash, struct gitindex_work *w, gitindex_link *
 	if (!find_blocks(&r, hash, st.st_size, &b) ||
 	    (b.n && !check_blocks(&r, version, hash, count, &b, name)))
 		return r.error;
-	return 0;
+	w->nameless = nameless;
+	return nameless && !w->split ? -EBADMSG : 0;
 }

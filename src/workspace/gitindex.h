@@ -31,6 +31,10 @@ struct gitindex_work {
 	int64_t bytes;       /* left */
 	unsigned n_seen;
 	const void *owner; /* whose bytes are in buf */
+	/* Of the last one that was read to its end: it leans on a shared index; and has
+	 * submodules whose names are in there, of entries that may be something else. */
+	bool split, nameless;
+	bool every; /* so of the next one all entries are called back for, whatever they are */
 	struct {
 		dev_t dev;
 		ino_t ino;

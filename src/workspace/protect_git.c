@@ -51,6 +51,7 @@ struct links {
 	struct scan *s;
 	const char *tree; /* the work tree's path */
 	int depth;
+	bool every; /* which entries are links is not known, so only directories can be */
 };
 
 static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth);
@@ -116,7 +117,7 @@ static int scan_one_link(void *arg, const char *path, bool whole_directory)
 	/* which of its directories are repositories is in git's objects */
 	if (whole_directory)
 		return fd >= 0 ? -EDQUOT : 0;
-	if (fd == -ENOENT)
+	if (fd == -ENOENT || (fd < 0 && l->every))
 		return 0;
 	if (fd >= 0 && fstat(fd, &st) == 0)
 		r = gitindex_visit(s->work, &st);
@@ -158,35 +159,67 @@ static size_t hash_of(struct scan *s, const char *gitdir)
 	return dir < 0 ? 0 : gitsafe_hash_at(dir, gitindex_buffer(s->work), sizeof s->work->buf);
 }
 
-/* Protects the repositories of the submodules that an index names. */
-static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth)
+/* One index.  A link is none that git would read; what is no file (a directory, a pipe) the
+ * sweep moves aside. */
+static int scan_index(struct scan *s, struct links *l, const char *gitdir, const char *name)
 {
-	struct links l = { .s = s, .tree = tree, .depth = depth };
 	big_buffer char path[PATH_MAX];
+	struct stat st;
 
-	if (!scan_join(path, gitdir, "index"))
+	if (!scan_join(path, gitdir, name))
 		return 0;
 	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
-	struct stat st;
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 		return 0;
-	/* nor does git read a directory or a pipe; the sweep moves it aside */
 	if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
 		return 0;
 	size_t hash = fd < 0 ? 0 : hash_of(s, gitdir);
 	/* what we cannot read, git may */
-	int r = hash ? gitindex_links(fd, hash, s->work, scan_one_link, &l) : -EDQUOT;
-	if (r == -EDQUOT) {
-		r = close_whole(s, gitdir);
-		return r < 0 ? r : -EDQUOT; /* whoever led here is not done either */
-	}
+	int r = hash ? gitindex_links(fd, hash, s->work, scan_one_link, l) : -EDQUOT;
 	/* a broken index stops the user's git as well: nothing to protect */
 	if (r == -EBADMSG || r == -EPROTONOSUPPORT)
 		return 0;
-	if (r < 0 && s->err && s->err->code == BRIG_E_OK) {
+	if (r < 0 && r != -EDQUOT && s->err && s->err->code == BRIG_E_OK) {
 		err_set(s->err, BRIG_E_BAD_WORKSPACE, -r, "protect",
 			"cannot read %s in the workspace", path);
 		err_fix(s->err, "look at the file; without it git makes a new one (git reset)");
+	}
+	return r;
+}
+
+/* The indexes that one may lean on: which of them, the sweep does not ask, either. */
+static int scan_shared(struct scan *s, struct links *l, const char *gitdir)
+{
+	int r = 0, fd = protect_open(s->wsfd, gitdir, O_RDONLY | O_DIRECTORY);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!d) {
+		fd_close(&fd);
+		return -EDQUOT;
+	}
+	l->every = s->work->nameless;
+	for (struct dirent *e; r == 0 && (e = readdir(d));) {
+		if (strncmp(e->d_name, "sharedindex.", 12) != 0)
+			continue;
+		s->work->every = l->every;
+		r = gitindex_late(s->work) ? -EDQUOT : scan_index(s, l, gitdir, e->d_name);
+	}
+	closedir(d);
+	return r;
+}
+
+/* Protects the repositories of the submodules that an index names. */
+static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth)
+{
+	struct links l = { .s = s, .tree = tree, .depth = depth };
+
+	s->work->split = s->work->every = false;
+	int r = scan_index(s, &l, gitdir, "index");
+	if (r == 0 && s->work->split)
+		r = scan_shared(s, &l, gitdir);
+	if (r == -EDQUOT) {
+		r = close_whole(s, gitdir);
+		return r < 0 ? r : -EDQUOT; /* whoever led here is not done either */
 	}
 	return r;
 }

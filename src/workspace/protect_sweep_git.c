@@ -264,13 +264,42 @@ static int sweep_index(const struct tree *t, const char *name)
 	return r == -EDQUOT ? r : 0;
 }
 
+/*
+ * May git find it as "sharedindex." and a hash?  In a directory that does not tell upper and
+ * lower case apart, signs that cannot be seen count for nothing there, and a long s is an s.
+ * None with the suffix: that may be one just moved aside.
+ */
+static bool may_be_shared(const struct sweep *s, const char *name)
+{
+	const char *want = "sharedindex.";
+	bool ascii = true;
+
+	if (strstr(name, s->p->suffix))
+		return false;
+	for (; *want && *name; name++) {
+		if ((unsigned char)*name >= 0x80) {
+			ascii = false;
+			continue;
+		}
+		if (!ascii && *want == 's' && (*name | 32) == 'h')
+			want++;
+		if ((*name | 32) != (*want | 32))
+			return false;
+		want++;
+	}
+	return !*want;
+}
+
 /* The index of a work tree (s->path), and any shared one it may lean on. */
 static int sweep_links(const struct tree *t)
 {
 	_Alignas(struct dirent64) char buf[1024];
 	cleanup_close int dir =
 		protect_open_forced(t->git_fd, ".", O_RDONLY | O_DIRECTORY);
+
+	t->s->work.nameless = t->s->work.every = false;
 	int r = sweep_index(t, "index");
+	const bool every = t->s->work.nameless;
 
 	if (dir < 0)
 		sweep_error(t->s, dir);
@@ -285,11 +314,9 @@ static int sweep_links(const struct tree *t)
 		for (long at = 0; at < n;) {
 			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
 			at += d->d_reclen;
-			/* git reads "sharedindex." and a hash, so none with the
-			 * suffix, which may be one just moved aside */
-			if (strncmp(d->d_name, "sharedindex.", 12) != 0 ||
-			    strstr(d->d_name, t->s->p->suffix))
+			if (!may_be_shared(t->s, d->d_name))
 				continue;
+			t->s->work.every = every;
 			int e = sweep_index(t, d->d_name);
 			r = r ? r : e;
 		}

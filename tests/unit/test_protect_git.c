@@ -566,6 +566,58 @@ static void test_config_names_paths(void **state)
 	assert_moved(f, "later.cfg");
 }
 
+/* Where upper and lower case are the same git finds shared indexes by other names, too. */
+static void test_shared_index_names(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q .");
+	scan(f, protect_defaults);
+	sh(f, "echo x >.git/SharedIndex.2; echo x >.git/'\xc5\xbfhared\xe2\x80\x8bindex.3'; "
+	      "echo x >.git/sharedindexes; echo x >.git/hared");
+	assert_int_equal(sweep(f), 2);
+	assert_moved(f, ".git/SharedIndex.2");
+	assert_true(there(f, ".git/sharedindexes") && there(f, ".git/hared"));
+}
+
+/* An index that leans on a shared one: the links are in there, and in the first, without their
+ * names, those that have changed since.  By then it may be no link in there. */
+static void test_split_index(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q . && echo x >plain && ln -s plain link && git add plain link && "
+	      NEW_SUB("sub") "git -C sub config alias.x y && git update-index --split-index");
+	scan(f, protect_defaults);
+	assert_kind(f, "sub/.git/config", PROTECT_RO);
+	assert_int_equal(sweep(f), 0);
+	sh(f, "git -C sub -c user.name=a -c user.email=a@b commit -q --allow-empty -m z && git add sub");
+	protect_free(&f->p);
+	scan(f, protect_defaults);
+	assert_kind(f, "sub/.git/config", PROTECT_RO);
+	assert_null(entry(f, "plain"));
+	assert_null(entry(f, "link"));
+	assert_int_equal(sweep(f), 0);
+	/* the shared one says that it is a file */
+	protect_free(&f->p);
+	sh(f, "rm -rf .git sub && git init -q .");
+	scan(f, protect_defaults);
+	sh(f, "echo x >sub && git add sub && git update-index --split-index && rm sub && "
+	      NEW_SUB("sub") "git -C sub config core.fsmonitor x && /usr/bin/python3 -c '"
+	      "import glob, hashlib, re, struct, subprocess\n"
+	      "sub = bytes.fromhex(subprocess.check_output([\"git\", \"-C\", \"sub\", "
+	      "\"rev-parse\", \"HEAD\"], text=True))\n"
+	      "i = open(\".git/index\", \"rb\").read(); base = i[i.index(b\"link\") + 8:][:20]\n"
+	      "e = bytes(24) + struct.pack(\">4I\", 0o160000, 0, 0, 0) + sub + bytes(2 + 8 - 62 % 8)\n"
+	      "ewah = lambda *w: struct.pack(\">II\", 1, len(w)) + struct.pack(\">%dQ\" % len(w), *w) + bytes(4)\n"
+	      "link = base + ewah(0) + ewah(1 << 33, 1)\n"
+	      "i = b\"DIRC\" + struct.pack(\">II\", 2, 1) + e + b\"link\" + struct.pack(\">I\", len(link)) + link\n"
+	      "open(\".git/index\", \"wb\").write(i + hashlib.sha1(i).digest())\n'");
+	sh(f, "git -C . ls-files -s | grep -q '^160000.*sub$'");
+	assert_int_equal(sweep(f), 1);
+	assert_moved(f, "sub/.git/config");
+}
+
 /* A relative path is one in each of the work trees, and a submodule has its own settings. */
 static void test_config_of_each_tree(void **state)
 {
@@ -617,6 +669,8 @@ static int run_all(void)
 		T(test_separate_git_dir),
 		T(test_worktree_links),
 		T(test_config_names_paths),
+		T(test_shared_index_names),
+		T(test_split_index),
 		T(test_config_of_each_tree),
 	};
 	return cmocka_run_group_tests_name("protect_git", tests, NULL, NULL);
