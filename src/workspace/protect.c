@@ -14,6 +14,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/err.h"
@@ -74,6 +75,15 @@ struct protect_entry *scan_find(const struct protect *p, const char *path)
 		if (p->v[i].hash == hash && !strcmp(p->v[i].path, path))
 			return &p->v[i];
 	return NULL;
+}
+
+int scan_open(struct scan *s, const char *path, int flags)
+{
+	int fd = protect_open(s->wsfd, path, flags);
+
+	if ((fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM) && !s->failed)
+		s->failed = fd;
+	return fd;
 }
 
 int scan_no_memory(struct scan *s)
@@ -213,7 +223,7 @@ static bool follow(struct scan *s, struct place *w, const char *target)
 /* The X of "gitdir: X": `.git` of a linked worktree or a submodule. */
 bool scan_read_gitdir(struct scan *s, const char *path, char out[PATH_MAX])
 {
-	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
+	cleanup_close int fd = scan_open(s, path, O_RDONLY | O_NONBLOCK);
 
 	return fd >= 0 && protect_read_line(fd, "gitdir: ", out);
 }
@@ -222,7 +232,7 @@ bool scan_read_gitdir(struct scan *s, const char *path, char out[PATH_MAX])
 int scan_add_whole(struct scan *s, const char *path)
 {
 	struct stat st;
-	int fd = protect_open(s->wsfd, path, O_PATH);
+	int fd = scan_open(s, path, O_PATH);
 
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		fd_close(&fd);
@@ -249,7 +259,7 @@ static int scan_match(struct scan *s, const struct place *w, const char *name,
 	}
 	if (!scan_join(sub->cur, w->cur, name))
 		return 0;
-	cleanup_close int fd = protect_open(s->wsfd, sub->cur, O_PATH);
+	cleanup_close int fd = scan_open(s, sub->cur, O_PATH);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode))
 		return 0;
@@ -277,7 +287,7 @@ static int scan_glob(struct scan *s, struct place *w, bool globbed)
 		if (r < 0)
 			return r;
 	}
-	int fd = protect_open(s->wsfd, w->cur, O_RDONLY | O_DIRECTORY);
+	int fd = scan_open(s, w->cur, O_RDONLY | O_DIRECTORY);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	if (!d) {
 		fd_close(&fd);
@@ -386,7 +396,7 @@ int scan_from(struct scan *s, struct place *w, bool globbed)
 		}
 		if (!strcmp(path, s->missing) || is_missing(s, w, path))
 			return scan_absent(s, w, globbed);
-		int fd = protect_open(s->wsfd, path, O_PATH);
+		int fd = scan_open(s, path, O_PATH);
 		if (fd == -ENOENT)
 			return scan_absent(s, w, globbed);
 		if (fd == -EACCES && w->cur[0])
@@ -557,6 +567,24 @@ static void mark(struct protect *p, int wsfd)
 	p->others = protect_shared(p);
 }
 
+/*
+ * What is held open must leave enough for the run, and for the sweep: what that cannot look
+ * at it moves aside.  Descriptors are given out from below.
+ */
+static int check_room(const struct scan *s)
+{
+	enum { SPARE = 40 };
+	struct rlimit limit;
+	int top = 0;
+
+	for (size_t i = 0; i < s->p->n; i++)
+		top = s->p->v[i].fd > top ? s->p->v[i].fd : top;
+	if (!top || getrlimit(RLIMIT_NOFILE, &limit) < 0 ||
+	    limit.rlim_cur > (rlim_t)top + SPARE)
+		return 0;
+	return -EMFILE;
+}
+
 static int make_secret(struct scan *s)
 {
 	uint64_t v;
@@ -607,9 +635,12 @@ int protect_scan(struct protect *p, int wsfd, const char *root,
 		r = scan_repository(&s, w);
 	if (r >= 0 && !(p->root = strdup(s.root)))
 		r = scan_no_memory(&s);
+	if (r >= 0 && !s.failed)
+		s.failed = check_room(&s);
+	r = s.failed ? s.failed : r;
 	if (r < 0) {
-		/* a read that failed, of what was opened */
-		if (err && err->code == BRIG_E_OK)
+		/* whatever came of it; or a read that failed, of what was opened */
+		if (s.failed || (err && err->code == BRIG_E_OK))
 			err_set(err, BRIG_E_BAD_WORKSPACE, -r, "protect",
 				"cannot look at what is protected in the workspace");
 		protect_free(p);

@@ -65,7 +65,7 @@ static bool gitdir_of(struct scan *s, struct place *w, const char *dir)
 
 	if (!scan_join(w->path, dir, ".git"))
 		return false;
-	cleanup_close int fd = protect_open(s->wsfd, w->path, O_PATH);
+	cleanup_close int fd = scan_open(s, w->path, O_PATH);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
 	if (S_ISDIR(st.st_mode)) {
@@ -113,7 +113,7 @@ static int scan_one_link(void *arg, const char *path, bool whole_directory)
 
 	if (!scan_join(dir, l->tree, path))
 		return 0;
-	cleanup_close int fd = protect_open(s->wsfd, dir, O_PATH | O_DIRECTORY);
+	cleanup_close int fd = scan_open(s, dir, O_PATH | O_DIRECTORY);
 	/* which of its directories are repositories is in git's objects */
 	if (whole_directory)
 		return fd >= 0 ? -EDQUOT : 0;
@@ -154,7 +154,7 @@ static int close_whole(struct scan *s, const char *gitdir)
 /* The length of hashes in a git directory; 0 when it cannot be told. */
 static size_t hash_of(struct scan *s, const char *gitdir)
 {
-	cleanup_close int dir = protect_open(s->wsfd, gitdir, O_PATH | O_DIRECTORY);
+	cleanup_close int dir = scan_open(s, gitdir, O_PATH | O_DIRECTORY);
 
 	return dir < 0 ? 0 : gitsafe_hash_at(dir, gitindex_buffer(s->work), sizeof s->work->buf);
 }
@@ -168,7 +168,7 @@ static int scan_index(struct scan *s, struct links *l, const char *gitdir, const
 
 	if (!scan_join(path, gitdir, name))
 		return 0;
-	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
+	cleanup_close int fd = scan_open(s, path, O_RDONLY | O_NONBLOCK);
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 		return 0;
 	if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
@@ -190,7 +190,7 @@ static int scan_index(struct scan *s, struct links *l, const char *gitdir, const
 /* The indexes that one may lean on: which of them, the sweep does not ask, either. */
 static int scan_shared(struct scan *s, struct links *l, const char *gitdir)
 {
-	int r = 0, fd = protect_open(s->wsfd, gitdir, O_RDONLY | O_DIRECTORY);
+	int r = 0, fd = scan_open(s, gitdir, O_RDONLY | O_DIRECTORY);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 
 	if (!d) {
@@ -232,7 +232,7 @@ static int scan_worktree(struct scan *s, struct place *w, const char *main, cons
 
 	if (!scan_join(w->path, git, "gitdir"))
 		return 0;
-	cleanup_close int fd = protect_open(s->wsfd, w->path, O_RDONLY | O_NONBLOCK);
+	cleanup_close int fd = scan_open(s, w->path, O_RDONLY | O_NONBLOCK);
 	if (fd < 0 || !protect_read_line(fd, "", w->target) ||
 	    !protect_resolve(s->root, git, w->target, place))
 		return 0;
@@ -262,7 +262,7 @@ static int scan_worktrees(struct scan *s, struct place *w, const char *git)
 
 	if (!scan_join(list, git, "worktrees"))
 		return 0;
-	int fd = protect_open(s->wsfd, list, O_RDONLY | O_DIRECTORY);
+	int fd = scan_open(s, list, O_RDONLY | O_DIRECTORY);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	if (!d) {
 		fd_close(&fd);
@@ -346,7 +346,7 @@ static int scan_config(struct scan *s, struct place *w, const char *path, const 
 	size_t len, section = 0, name_len = 0;
 	int r = 0;
 
-	cleanup_close int fd = protect_open(s->wsfd, path, O_RDONLY | O_NONBLOCK);
+	cleanup_close int fd = scan_open(s, path, O_RDONLY | O_NONBLOCK);
 	if (!value)
 		return scan_no_memory(s);
 	if (fd < 0 || depth > DEPTH_MAX || ++s->configs > CONFIGS_MAX ||

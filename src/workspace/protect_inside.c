@@ -45,7 +45,7 @@ static int look_at(struct scan *s, int dfd, const char *dir, const char *name, i
 	if (!scan_join(w->path, dir, name))
 		return 0;
 	if (S_ISREG(st.st_mode)) {
-		int fd = protect_open(s->wsfd, w->path, O_PATH);
+		int fd = scan_open(s, w->path, O_PATH);
 		if (fd < 0 || fstat(fd, &st) < 0) {
 			fd_close(&fd);
 			return 0; /* gone, just now */
@@ -65,7 +65,7 @@ static int look_at(struct scan *s, int dfd, const char *dir, const char *name, i
 
 static int look(struct scan *s, const char *dir, int levels)
 {
-	int r = 0, fd = protect_open(s->wsfd, dir, O_RDONLY | O_DIRECTORY);
+	int r = 0, fd = scan_open(s, dir, O_RDONLY | O_DIRECTORY);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 
 	if (!d) {

@@ -18,6 +18,7 @@ struct scan {
 	struct brig_error *err;
 	size_t cap;
 	int wsfd, links;
+	int failed; /* -errno of an open that failed for want of something of ours */
 	int inside;  /* names looked at in protected directories, for this pattern */
 	int configs; /* read so far: they may include each other in circles */
 	const struct protect_names *names; /* of the workspace's top */
@@ -52,6 +53,8 @@ enum protect_check scan_check_of(const char *name);
 bool scan_join(char out[PATH_MAX], const char *a, const char *b);
 /* Takes the last component away. */
 void scan_pop(char *path);
+/* protect_open(); what is not there is not taken for that because we cannot look: see failed. */
+int scan_open(struct scan *s, const char *path, int flags);
 bool scan_read_gitdir(struct scan *s, const char *path, char out[PATH_MAX]);
 
 /* protect_inside.c: what leads out of the protected directory at path. */

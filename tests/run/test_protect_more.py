@@ -2,6 +2,7 @@
 """Protected paths where two runs are at work at once, under other names, and where there is no room."""
 import json
 import os
+import resource
 import shlex
 import shutil
 import subprocess
@@ -481,3 +482,24 @@ def test_an_index_that_is_no_file(who, kind):
     r = who.run("sh", "-c", "echo ran")
     assert r.json["ran"] and r.json["stdout"] == "ran\n", r.json
     assert denied_paths(r.json) == [".git/index"], r.json
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_few_descriptors(who, backend):
+    """Where there are too few to look at everything afterwards nothing runs, and nothing is moved."""
+    need("git")
+    if who.is_root and backend != "native":
+        pytest.skip("these backends refuse what belongs to root")
+    commit = "git -C %s -c user.name=a -c user.email=a@b commit -q --allow-empty -m x"
+    who.host("sh", "-c", "git init -q . && git config alias.x y && for i in 1 2 3 4 5 6; do git init -q s$i; " +
+             commit % "s$i" + "; done; git add . 2>/dev/null")
+    ran = set()
+    for n in range(20, 130, 3):
+        r = who.run("true", opts=["--backend", backend],
+                    preexec_fn=lambda n=n: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
+        assert r.code in (0, 125), r
+        if r.code == 0:
+            ran.add(n)
+            assert r.json["denied"] == []
+    assert 128 in ran and 20 not in ran, ran
+    who.host("sh", "-c", "test -z \"$(find . -name '*brig-denied*')\"")
