@@ -338,7 +338,8 @@ static int aside(int dir, const char *name, const char *suffix, char to[NAME_MAX
 	return -EEXIST;
 }
 
-/* The directory that holds a path below the workspace; its name goes to *name. */
+/* The directory that holds a path below the workspace, to be opened up; the path's own name
+ * goes to *name. */
 static int open_parent(int wsfd, const char *path, const char **name)
 {
 	big_buffer char parent[PATH_MAX];
@@ -348,19 +349,28 @@ static int open_parent(int wsfd, const char *path, const char **name)
 	*name = slash ? slash + 1 : path;
 	if (n >= sizeof parent)
 		return -ENAMETOOLONG;
-	if (slash) {
-		memcpy(parent, path, n);
-		parent[n] = '\0';
-		return protect_walk(wsfd, parent, O_RDONLY | O_DIRECTORY);
+	if (!slash) {
+		int fd = fcntl(wsfd, F_DUPFD_CLOEXEC, 3);
+		return fd < 0 ? -errno : fd;
 	}
-	int dir = protect_open(wsfd, ".", O_RDONLY | O_DIRECTORY);
-	if (dir == -EACCES) {
-		int mode = protect_unlock(wsfd);
-		dir = protect_open(wsfd, ".", O_RDONLY | O_DIRECTORY);
-		if (mode >= 0)
-			protect_chmod(wsfd, (mode_t)mode);
-	}
-	return dir;
+	memcpy(parent, path, n);
+	parent[n] = '\0';
+	return protect_walk(wsfd, parent, O_PATH | O_DIRECTORY);
+}
+
+/* The command may have taken the owner's rights to a directory away.  We have them while we
+ * are at work in it; the mode to put back afterwards, or -1. */
+static int open_up(int dir)
+{
+	struct stat st;
+
+	return fstat(dir, &st) < 0 || (st.st_mode & 0700) == 0700 ? -1 : protect_unlock(dir);
+}
+
+static void close_again(int dir, int mode)
+{
+	if (mode >= 0)
+		protect_chmod(dir, (mode_t)mode);
 }
 
 /* Where a directory that is held by a descriptor is now, below the workspace;
@@ -386,18 +396,37 @@ static bool where_is(const struct guard *g, int fd, char out[PATH_MAX])
 	return true;
 }
 
+/* Moves a directory that is held by a descriptor back to where it was. */
+static bool move_back(const struct guard *g, const struct protect_entry *e, int wsfd, int dir,
+		      const char *name)
+{
+	big_buffer char now[PATH_MAX];
+	const char *old_name;
+	struct stat st;
+
+	if (!where_is(g, e->fd, now))
+		return false;
+	cleanup_close int from = open_parent(wsfd, now, &old_name);
+	if (from < 0)
+		return false;
+	/* a directory that gets another parent is written to */
+	const int mode = open_up(from), own = open_up(e->fd);
+	bool done = fstatat(from, old_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    st.st_dev == e->dev && st.st_ino == e->ino &&
+		    sys_renameat2(from, old_name, dir, name, RENAME_NOREPLACE_) == 0;
+	close_again(e->fd, own);
+	close_again(from, mode);
+	return done;
+}
+
 /* A directory on the way to a protected path: native makes it a mount point, so
  * that it cannot be moved.  Here it is moved back, or made anew. */
-static int settle_pin(const struct guard *g, const struct protect_entry *e, int wsfd)
+static int settle_pin_in(const struct guard *g, const struct protect_entry *e, int wsfd, int dir,
+			 const char *name)
 {
 	char to[NAME_MAX + 1];
-	big_buffer char now[PATH_MAX];
-	const char *name, *old_name;
 	struct stat st;
-	cleanup_close int dir = open_parent(wsfd, e->path, &name);
 
-	if (dir < 0)
-		return dir;
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		if (st.st_dev == e->dev && st.st_ino == e->ino)
 			return 0;
@@ -405,14 +434,20 @@ static int settle_pin(const struct guard *g, const struct protect_entry *e, int 
 		if (r < 0 && r != -ENOENT)
 			return r;
 	}
-	if (where_is(g, e->fd, now)) {
-		cleanup_close int from = open_parent(wsfd, now, &old_name);
-		if (from >= 0 && fstatat(from, old_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    st.st_dev == e->dev && st.st_ino == e->ino &&
-		    sys_renameat2(from, old_name, dir, name, RENAME_NOREPLACE_) == 0)
-			return 1;
-	}
-	return mkdirat(dir, name, 0755) < 0 ? -errno : 1;
+	return move_back(g, e, wsfd, dir, name) || mkdirat(dir, name, 0755) == 0 ? 1 : -errno;
+}
+
+static int settle_pin(const struct guard *g, const struct protect_entry *e, int wsfd)
+{
+	const char *name;
+	cleanup_close int dir = open_parent(wsfd, e->path, &name);
+
+	if (dir < 0)
+		return dir;
+	const int mode = open_up(dir);
+	int r = settle_pin_in(g, e, wsfd, dir, name);
+	close_again(dir, mode);
+	return r;
 }
 
 /* What is there like before may have been moved aside by another run meanwhile, which had
@@ -443,15 +478,11 @@ static int settle_beside(const struct guard *g, const struct item *it, int dir,
 	return 1;
 }
 
-static int settle_one(const struct guard *g, const struct item *it, int wsfd,
-		      protect_report *report, void *arg)
+static int settle_in(const struct guard *g, const struct item *it, int wsfd, int dir,
+		     protect_report *report, void *arg)
 {
+	const char *name = it->path + it->name;
 	char to[NAME_MAX + 1];
-	const char *name;
-	cleanup_close int dir = open_parent(wsfd, it->path, &name);
-
-	if (dir < 0)
-		return dir;
 	const bool like = same(dir, it);
 	if (like && is_found(g, it, dir))
 		return 0;
@@ -474,6 +505,20 @@ static int settle_one(const struct guard *g, const struct item *it, int wsfd,
 	}
 	report(arg, it->path, r < 0 ? PROTECT_LOST : PROTECT_BACK, moved ? to : NULL);
 	return r < 0 ? r : 1;
+}
+
+static int settle_one(const struct guard *g, const struct item *it, int wsfd,
+		      protect_report *report, void *arg)
+{
+	const char *name;
+	cleanup_close int dir = open_parent(wsfd, it->path, &name);
+
+	if (dir < 0)
+		return dir;
+	const int mode = open_up(dir);
+	int r = settle_in(g, it, wsfd, dir, report, arg);
+	close_again(dir, mode);
+	return r;
 }
 
 int guard_settle(const struct guard *g, int wsfd, protect_report *report, void *arg)

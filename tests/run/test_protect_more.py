@@ -503,3 +503,23 @@ def test_few_descriptors(who, backend):
             assert r.json["denied"] == []
     assert 128 in ran and 20 not in ran, ran
     who.host("sh", "-c", "test -z \"$(find . -name '*brig-denied*')\"")
+
+
+@pytest.mark.parametrize("how", ["where-they-are", "moved"])
+def test_no_rights_left_where_files_are_put_back(who, how):
+    """Directories without any permission: what is in them is put back as anywhere else."""
+    if who.is_root:
+        pytest.skip("the landlock backend refuses what belongs to root")
+    files = {".envrc": "mine\n", ".vscode/tasks.json": "{}\n", ".config/fish/config.fish": "set\n", ".config/other": "o\n"}
+    for name, text in files.items():
+        who.write(who.ws / name, text)
+    r = who.sh("echo evil >>.envrc; echo evil >.vscode/new; echo evil >.config/fish/config.fish; mkdir d; " +
+               ("" if how == "where-they-are" else "mv .config d/c; ") + "chmod 000 .config d/c d . 2>/dev/null; true",
+               ["--backend", "landlock"])
+    assert who.ws.stat().st_mode & 0o777 == 0
+    who.ws.chmod(0o755)
+    (who.ws / ".config").chmod(0o755)
+    for name, text in files.items():
+        assert (who.ws / name).read_text() == text, name
+    assert not (who.ws / ".vscode/new").exists()
+    assert {".envrc", ".vscode", ".config/fish"} <= set(denied_paths(r.json)), r.json
