@@ -396,48 +396,60 @@ static bool where_is(const struct guard *g, int fd, char out[PATH_MAX])
 	return true;
 }
 
-/* Moves a directory that is held by a descriptor back to where it was. */
-static bool move_back(const struct guard *g, const struct protect_entry *e, int wsfd, int dir,
-		      const char *name)
+/* Where a directory was: it is there, or something else is, or nothing. */
+static bool is_there(int dir, const char *name, const struct protect_entry *e)
 {
-	big_buffer char now[PATH_MAX];
-	const char *old_name;
 	struct stat st;
 
-	if (!where_is(g, e->fd, now))
-		return false;
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_dev == e->dev &&
+	       st.st_ino == e->ino;
+}
+
+static int move_back(const struct guard *g, const struct protect_entry *e, int wsfd, int dir,
+		     const char *name, protect_report *report, void *arg)
+{
+	char to[NAME_MAX + 1];
+	big_buffer char now[PATH_MAX];
+	const char *old_name;
+
+	if (is_there(dir, name, e) || !where_is(g, e->fd, now))
+		return 0;
 	cleanup_close int from = open_parent(wsfd, now, &old_name);
 	if (from < 0)
-		return false;
+		return from;
+	int r = aside(dir, name, g->suffix, to);
+	if (r < 0 && r != -ENOENT)
+		return r;
 	/* a directory that gets another parent is written to */
 	const int mode = open_up(from), own = open_up(e->fd);
-	bool done = fstatat(from, old_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    st.st_dev == e->dev && st.st_ino == e->ino &&
-		    sys_renameat2(from, old_name, dir, name, RENAME_NOREPLACE_) == 0;
+	int back = !is_there(from, old_name, e) ? -ENOENT :
+		   sys_renameat2(from, old_name, dir, name, RENAME_NOREPLACE_) < 0 ? -errno : 1;
 	close_again(e->fd, own);
 	close_again(from, mode);
-	return done;
+	if (back > 0)
+		report(arg, e->path, PROTECT_BACK, r == 0 ? to : NULL);
+	return back;
 }
 
 /* A directory on the way to a protected path: native makes it a mount point, so
- * that it cannot be moved.  Here it is moved back, or made anew. */
-static int settle_pin_in(const struct guard *g, const struct protect_entry *e, int wsfd, int dir,
-			 const char *name)
+ * that it cannot be moved.  Here it is moved back. */
+static int place_pin(const struct guard *g, const struct protect_entry *e, int wsfd,
+		     protect_report *report, void *arg)
 {
-	char to[NAME_MAX + 1];
-	struct stat st;
+	const char *name;
+	cleanup_close int dir = open_parent(wsfd, e->path, &name);
 
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		if (st.st_dev == e->dev && st.st_ino == e->ino)
-			return 0;
-		int r = aside(dir, name, g->suffix, to);
-		if (r < 0 && r != -ENOENT)
-			return r;
-	}
-	return move_back(g, e, wsfd, dir, name) || mkdirat(dir, name, 0755) == 0 ? 1 : -errno;
+	if (dir < 0) /* what it was in is gone */
+		return dir == -ENOENT ? 0 : dir;
+	const int mode = open_up(dir);
+	int r = move_back(g, e, wsfd, dir, name, report, arg);
+	close_again(dir, mode);
+	return r;
 }
 
-static int settle_pin(const struct guard *g, const struct protect_entry *e, int wsfd)
+/* One that is not to be had any more is made anew, for what is put back there.  Whatever else
+ * was there is moved aside by now. */
+static int settle_pin(const struct protect_entry *e, int wsfd, protect_report *report, void *arg)
 {
 	const char *name;
 	cleanup_close int dir = open_parent(wsfd, e->path, &name);
@@ -445,9 +457,11 @@ static int settle_pin(const struct guard *g, const struct protect_entry *e, int 
 	if (dir < 0)
 		return dir;
 	const int mode = open_up(dir);
-	int r = settle_pin_in(g, e, wsfd, dir, name);
+	int r = mkdirat(dir, name, 0755) < 0 ? -errno : 1;
 	close_again(dir, mode);
-	return r;
+	if (r > 0)
+		report(arg, e->path, PROTECT_LOST, NULL);
+	return r == -EEXIST ? 0 : r;
 }
 
 /* What is there like before may have been moved aside by another run meanwhile, which had
@@ -521,34 +535,52 @@ static int settle_one(const struct guard *g, const struct item *it, int wsfd,
 	return r;
 }
 
+/* How many there were, or the last error. */
+static void count_one(int r, int *n)
+{
+	if (r < 0)
+		*n = r;
+	else if (*n >= 0)
+		*n += r;
+}
+
+int guard_place(const struct guard *g, int wsfd, protect_report *report, void *arg)
+{
+	int n = 0;
+
+	for (size_t i = 0; g && i < g->p->n; i++)
+		if (g->p->v[i].kind == PROTECT_PIN)
+			count_one(place_pin(g, &g->p->v[i], wsfd, report, arg), &n);
+	return n;
+}
+
 int guard_settle(const struct guard *g, int wsfd, protect_report *report, void *arg)
 {
-	int n = 0, bad = 0;
+	int n = 0;
 
-	for (size_t i = 0; g && i < g->p->n; i++) {
-		const struct protect_entry *e = &g->p->v[i];
-		int r = e->kind == PROTECT_PIN ? settle_pin(g, e, wsfd) : 0;
-		if (r > 0)
-			report(arg, e->path, PROTECT_BACK, NULL);
-		else if (r < 0)
-			bad = r;
-	}
-	for (size_t i = 0; g && i < g->n; i += g->v[i].below + 1) {
-		if (!g->v[i].top)
-			continue;
-		int r = settle_one(g, &g->v[i], wsfd, report, arg);
-		if (r < 0)
-			bad = r;
-		else
-			n += r;
-	}
-	return bad < 0 ? bad : n;
+	for (size_t i = 0; g && i < g->p->n; i++)
+		if (g->p->v[i].kind == PROTECT_PIN)
+			count_one(settle_pin(&g->p->v[i], wsfd, report, arg), &n);
+	for (size_t i = 0; g && i < g->n; i += g->v[i].below + 1)
+		if (g->v[i].top)
+			count_one(settle_one(g, &g->v[i], wsfd, report, arg), &n);
+	return n;
+}
+
+static void report_rest(int r, struct brig_result *res)
+{
+	if (r < 0 && res)
+		result_deny(res, "path", "protected paths",
+			    "a protected path was changed and could not be put back",
+			    "look at the workspace before using it", 1);
+}
+
+void guard_report_place(const struct guard *g, int wsfd, struct brig_result *res)
+{
+	report_rest(guard_place(g, wsfd, watch_denied, res), res);
 }
 
 void guard_report(const struct guard *g, int wsfd, struct brig_result *res)
 {
-	if (guard_settle(g, wsfd, watch_denied, res) < 0 && res)
-		result_deny(res, "path", "protected paths",
-			    "a protected path was changed and could not be put back",
-			    "look at the workspace before using it", 1);
+	report_rest(guard_settle(g, wsfd, watch_denied, res), res);
 }

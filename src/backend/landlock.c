@@ -504,6 +504,13 @@ static void leave(void *arg)
 	scratch_remove(&st->scratch, st->uid, st->gid); /* a failure shows in settle() */
 }
 
+static void place(void *arg, struct brig_result *res)
+{
+	const struct state *st = arg;
+
+	guard_report_place(st->guard, st->spec->workspace.fd, res);
+}
+
 static void settle(void *arg, struct brig_result *res)
 {
 	struct state *st = arg;
@@ -535,7 +542,8 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 		.spec = s, .argv = s->argv, .sandbox = true, .wanted = watch_wanted(s),
 		.can = CAN, .plan = plan_job, .offer = offer, .begin = begin,
 		.begun = begun, .took = took, .confine = confine, .filter = filter,
-		.judge = judge, .leave = leave, .settle = settle, .arg = st,
+		.judge = judge, .leave = leave, .place = place, .settle = settle,
+		.arg = st,
 		/* the keeper must not see half of the proxies */
 		.plan_first = s->net == NET_ALLOW,
 		.filter_first = st->filter_first,

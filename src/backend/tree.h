@@ -100,8 +100,10 @@ struct tree_job {
 	 * part of settle(), which does it if this was not called or failed.  All there is
 	 * to do when there is no plan yet.  No allocation.  May be NULL. */
 	void (*leave)(void *arg);
-	/* When every process of the tree is gone.  res is NULL in the keeper of
-	 * a supervisor that was killed; no allocation then.  May be NULL. */
+	/* When every process of the tree is gone, before and after the sweep of protected
+	 * paths.  res is NULL in the keeper of a supervisor that was killed; no allocation
+	 * then.  May be NULL. */
+	void (*place)(void *arg, struct brig_result *res);
 	void (*settle)(void *arg, struct brig_result *res);
 	void *arg;
 

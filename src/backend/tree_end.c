@@ -40,6 +40,8 @@ void tree_settle(struct tree *t, struct brig_result *res)
 			job->leave(job->arg);
 		return;
 	}
+	if (job->place)
+		job->place(job->arg, res);
 	sweep_paths(t, res);
 	if (job->settle)
 		job->settle(job->arg, res);

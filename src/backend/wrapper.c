@@ -181,6 +181,13 @@ static int prepare(const struct spec *s, void **state, struct brig_error *err)
 	return guard_take(&st->guard, &st->protect, s->workspace.fd, err);
 }
 
+static void place(void *arg, struct brig_result *res)
+{
+	const struct state *st = arg;
+
+	guard_report_place(st->guard, st->spec->workspace.fd, res);
+}
+
 static void settle(void *arg, struct brig_result *res)
 {
 	struct state *st = arg;
@@ -193,8 +200,8 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	struct state *st = state;
 	struct tree_job job = {
 		.spec = s, .argv = st->argv, .paths = st->paths, .env = s->env,
-		.wanted = watch_wanted(s), .can = LAYERS_LIMITS, .settle = settle,
-		.arg = st, .protect = &st->protect,
+		.wanted = watch_wanted(s), .can = LAYERS_LIMITS, .place = place,
+		.settle = settle, .arg = st, .protect = &st->protect,
 	};
 
 	tree_run(&job, res);

@@ -523,3 +523,33 @@ def test_no_rights_left_where_files_are_put_back(who, how):
         assert (who.ws / name).read_text() == text, name
     assert not (who.ws / ".vscode/new").exists()
     assert {".envrc", ".vscode", ".config/fish"} <= set(denied_paths(r.json)), r.json
+
+
+@pytest.mark.parametrize("after", [":", "mkdir .git .config", "ln -s g .git; ln -s c .config"],
+                         ids=["gone", "directories", "links"])
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_planted_and_moved_with_all_around_it(who, backend, after):
+    """A directory on the way is moved away after something was made in it: it comes back without that."""
+    need("git")
+    if who.is_root and backend != "native":
+        pytest.skip("the landlock backend refuses what belongs to root")
+    who.host("git", "init", "-q", ".")
+    who.write(who.ws / ".config/other", "o\n")
+    r = who.sh("echo ../evil >.git/commondir; mkdir .config/fish; echo evil >.config/fish/config.fish; "
+               "mv .git g; mv .config c; %s; true" % after, ["--backend", backend])
+    assert (who.ws / ".config/other").exists()
+    assert not (who.ws / ".git/commondir").exists() and not (who.ws / ".config/fish").exists()
+    assert {".git/commondir", ".config/fish"} <= set(denied_paths(r.json)), r.json
+    who.host("git", "status")
+
+
+def test_removed_with_all_in_it(who):
+    """What is not there any more cannot be moved back, and that is not what is said."""
+    if who.is_root:
+        pytest.skip("the landlock backend refuses what belongs to root")
+    who.write(who.ws / ".config/fish/config.fish", "set\n")
+    who.write(who.ws / ".config/other", "o\n")
+    r = who.sh("rm -r .config", ["--backend", "landlock"])
+    assert (who.ws / ".config/fish/config.fish").read_text() == "set\n"
+    said = {d["target"]: d["fix"] for d in r.json["denied"]}
+    assert "could not be put back" in said[".config"] and "put back as it was" in said[".config/fish"]
