@@ -195,6 +195,30 @@ bool scan_join(char out[PATH_MAX], const char *a, const char *b)
 	return true;
 }
 
+/* By name as a rule; it may have another one, by a link to it or above it. */
+size_t scan_root(const struct scan *s, const char *target)
+{
+	const size_t n = strlen(s->root);
+	big_buffer char start[PATH_MAX];
+	struct stat ws, st;
+
+	if (n && !strncmp(target, s->root, n) && (!target[n] || target[n] == '/'))
+		return n;
+	if (strlen(target) >= sizeof start || fstat(s->wsfd, &ws) < 0)
+		return 0;
+	for (size_t i = 1; target[i - 1]; i++) {
+		start[i - 1] = target[i - 1];
+		start[i] = '\0';
+		if (target[i] && target[i] != '/')
+			continue;
+		if (fstatat(AT_FDCWD, start, &st, AT_NO_AUTOMOUNT) < 0)
+			return 0;
+		if (st.st_dev == ws.st_dev && st.st_ino == ws.st_ino)
+			return i;
+	}
+	return 0;
+}
+
 /*
  * Continues a walk at a link's target, as the kernel would.  False when that
  * leads out of the workspace, where the sandbox can write nothing anyway, or
@@ -203,13 +227,12 @@ bool scan_join(char out[PATH_MAX], const char *a, const char *b)
 static bool follow(struct scan *s, struct place *w, const char *target)
 {
 	big_buffer char rest[PATH_MAX];
-	size_t n = strlen(s->root);
 
 	if (++s->links > LINKS_MAX)
 		return false;
 	if (target[0] == '/') {
-		if (!n || strncmp(target, s->root, n) != 0 ||
-		    (target[n] && target[n] != '/'))
+		size_t n = scan_root(s, target);
+		if (!n)
 			return false;
 		target += n;
 		w->cur[0] = '\0';

@@ -329,6 +329,13 @@ static int scan_setting(struct scan *s, struct place *w, const char *config, con
 	snprintf(base, sizeof base, "%s", from_tree ? tree : config);
 	if (!from_tree)
 		scan_pop(base);
+	if (value[0] == '/') {
+		size_t n = scan_root(s, value);
+		if (!n)
+			return 0;
+		value += n + strspn(value + n, "/");
+		base[0] = '\0';
+	}
 	if (!value[0] || !protect_resolve(s->root, base, value, path) || !path[0] ||
 	    strchr(path, '*')) /* which would be a pattern here */
 		return 0;

@@ -643,6 +643,26 @@ static void test_config_of_each_tree(void **state)
 	assert_moved(f, ".git/modules/dir/lib/lib.cfg");
 }
 
+/* Absolute links and settings may come to the workspace by a link that leads to it. */
+static void test_another_name_of_the_workspace(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q . && ln -s ws ../alias && mkdir -p ../up/down && ln -s .. ../up/here && "
+	      "mkdir hooks tools && touch tools/hook rc && ln -s $HOME/alias/rc .bashrc && "
+	      "ln -s $HOME/up/here/alias/tools/hook .git/hooks/pre-commit && "
+	      "ln -s $HOME/up/down .zshrc && git config core.hooksPath $HOME/alias//hooks && "
+	      "git config include.path $HOME/alias/../out && ln -s $HOME/alias/.. .profile");
+	scan(f, protect_defaults);
+	assert_kind(f, "rc", PROTECT_RO);
+	assert_kind(f, "tools/hook", PROTECT_RO);
+	assert_kind(f, "hooks", PROTECT_RO);
+	assert_kind(f, ".zshrc", PROTECT_SYMLINK);
+	assert_kind(f, ".profile", PROTECT_SYMLINK);
+	assert_null(entry(f, "out"));
+	assert_int_equal(sweep(f), 0);
+}
+
 static int run_all(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -672,6 +692,7 @@ static int run_all(void)
 		T(test_shared_index_names),
 		T(test_split_index),
 		T(test_config_of_each_tree),
+		T(test_another_name_of_the_workspace),
 	};
 	return cmocka_run_group_tests_name("protect_git", tests, NULL, NULL);
 }
