@@ -19,6 +19,7 @@
 #include "workspace/protect_walk.h"
 
 #define RENAME_NOREPLACE_ 1u
+#define RENAME_EXCHANGE_ 2u
 
 enum { BYTES_MAX = 8 << 20, ITEMS_MAX = 4000, DEPTH_MAX = 32 };
 
@@ -396,7 +397,7 @@ static bool where_is(const struct guard *g, int fd, char out[PATH_MAX])
 	return true;
 }
 
-/* Where a directory was: it is there, or something else is, or nothing. */
+/* It has this name, and not something else, or nothing. */
 static bool is_there(int dir, const char *name, const struct protect_entry *e)
 {
 	struct stat st;
@@ -405,51 +406,54 @@ static bool is_there(int dir, const char *name, const struct protect_entry *e)
 	       st.st_ino == e->ino;
 }
 
-static int move_back(const struct guard *g, const struct protect_entry *e, int wsfd, int dir,
-		     const char *name, protect_report *report, void *arg)
+static bool move_back(const struct protect_entry *e, const char *now, int wsfd, int dir,
+		      const char *name, unsigned how)
 {
-	char to[NAME_MAX + 1];
-	big_buffer char now[PATH_MAX];
 	const char *old_name;
-
-	if (is_there(dir, name, e) || !where_is(g, e->fd, now))
-		return 0;
 	cleanup_close int from = open_parent(wsfd, now, &old_name);
+
 	if (from < 0)
-		return from;
-	int r = aside(dir, name, g->suffix, to);
-	if (r < 0 && r != -ENOENT)
-		return r;
+		return false;
 	/* a directory that gets another parent is written to */
 	const int mode = open_up(from), own = open_up(e->fd);
-	int back = !is_there(from, old_name, e) ? -ENOENT :
-		   sys_renameat2(from, old_name, dir, name, RENAME_NOREPLACE_) < 0 ? -errno : 1;
+	bool back = is_there(from, old_name, e) &&
+		    sys_renameat2(from, old_name, dir, name, how) == 0;
 	close_again(e->fd, own);
 	close_again(from, mode);
-	if (back > 0)
-		report(arg, e->path, PROTECT_BACK, r == 0 ? to : NULL);
 	return back;
 }
 
 /* A directory on the way to a protected path: native makes it a mount point, so
- * that it cannot be moved.  Here it is moved back. */
-static int place_pin(const struct guard *g, const struct protect_entry *e, int wsfd,
-		     protect_report *report, void *arg)
+ * that it cannot be moved.  Here it is moved back, or made anew. */
+static int settle_pin_in(const struct guard *g, const struct protect_entry *e, int wsfd, int dir,
+			 const char *name, protect_report *report, void *arg)
 {
-	const char *name;
-	cleanup_close int dir = open_parent(wsfd, e->path, &name);
+	char to[NAME_MAX + 1];
+	big_buffer char now[PATH_MAX];
 
-	if (dir < 0) /* what it was in is gone */
-		return dir == -ENOENT ? 0 : dir;
-	const int mode = open_up(dir);
-	int r = move_back(g, e, wsfd, dir, name, report, arg);
-	close_again(dir, mode);
-	return r;
+	if (is_there(dir, name, e))
+		return 0;
+	/* what is in its place may be what it was moved into */
+	int r = aside(dir, name, g->suffix, to);
+	bool somewhere = where_is(g, e->fd, now), back = false;
+	if (r == -ENOSPC || r == -EDQUOT) {
+		/* a longer name takes room; to change places, or to remove one, takes none */
+		back = somewhere && move_back(e, now, wsfd, dir, name, RENAME_EXCHANGE_);
+		if (!somewhere && protect_remove(wsfd, dir, name) == 0)
+			r = -ENOENT;
+	}
+	if (!back && r < 0 && r != -ENOENT)
+		return r;
+	if (!back)
+		back = somewhere && move_back(e, now, wsfd, dir, name, RENAME_NOREPLACE_);
+	if (!back && mkdirat(dir, name, 0755) < 0)
+		return -errno;
+	report(arg, e->path, back ? PROTECT_BACK : PROTECT_LOST, r == 0 ? to : NULL);
+	return 1;
 }
 
-/* One that is not to be had any more is made anew, for what is put back there.  Whatever else
- * was there is moved aside by now. */
-static int settle_pin(const struct protect_entry *e, int wsfd, protect_report *report, void *arg)
+static int settle_pin(const struct guard *g, const struct protect_entry *e, int wsfd,
+		      protect_report *report, void *arg)
 {
 	const char *name;
 	cleanup_close int dir = open_parent(wsfd, e->path, &name);
@@ -457,11 +461,9 @@ static int settle_pin(const struct protect_entry *e, int wsfd, protect_report *r
 	if (dir < 0)
 		return dir;
 	const int mode = open_up(dir);
-	int r = mkdirat(dir, name, 0755) < 0 ? -errno : 1;
+	int r = settle_pin_in(g, e, wsfd, dir, name, report, arg);
 	close_again(dir, mode);
-	if (r > 0)
-		report(arg, e->path, PROTECT_LOST, NULL);
-	return r == -EEXIST ? 0 : r;
+	return r;
 }
 
 /* What is there like before may have been moved aside by another run meanwhile, which had
@@ -502,9 +504,9 @@ static int settle_in(const struct guard *g, const struct item *it, int wsfd, int
 		return 0;
 	int r = aside(dir, name, g->suffix, to);
 	bool moved = r == 0;
-	if (like && moved) {
-		report(arg, it->path, PROTECT_MOVED, to);
-		return 1;
+	if (like) { /* nothing is to be put back, and nothing of what may be the user's removed */
+		report(arg, it->path, moved ? PROTECT_MOVED : PROTECT_STUCK, to);
+		return moved ? 1 : r;
 	}
 	if (r == -ENOSPC || r == -EDQUOT) /* a longer name takes room */
 		r = protect_remove(wsfd, dir, name);
@@ -544,43 +546,23 @@ static void count_one(int r, int *n)
 		*n += r;
 }
 
-int guard_place(const struct guard *g, int wsfd, protect_report *report, void *arg)
-{
-	int n = 0;
-
-	for (size_t i = 0; g && i < g->p->n; i++)
-		if (g->p->v[i].kind == PROTECT_PIN)
-			count_one(place_pin(g, &g->p->v[i], wsfd, report, arg), &n);
-	return n;
-}
-
 int guard_settle(const struct guard *g, int wsfd, protect_report *report, void *arg)
 {
 	int n = 0;
 
 	for (size_t i = 0; g && i < g->p->n; i++)
 		if (g->p->v[i].kind == PROTECT_PIN)
-			count_one(settle_pin(&g->p->v[i], wsfd, report, arg), &n);
+			count_one(settle_pin(g, &g->p->v[i], wsfd, report, arg), &n);
 	for (size_t i = 0; g && i < g->n; i += g->v[i].below + 1)
 		if (g->v[i].top)
 			count_one(settle_one(g, &g->v[i], wsfd, report, arg), &n);
 	return n;
 }
 
-static void report_rest(int r, struct brig_result *res)
+void guard_report(const struct guard *g, int wsfd, struct brig_result *res)
 {
-	if (r < 0 && res)
+	if (guard_settle(g, wsfd, watch_denied, res) < 0 && res)
 		result_deny(res, "path", "protected paths",
 			    "a protected path was changed and could not be put back",
 			    "look at the workspace before using it", 1);
-}
-
-void guard_report_place(const struct guard *g, int wsfd, struct brig_result *res)
-{
-	report_rest(guard_place(g, wsfd, watch_denied, res), res);
-}
-
-void guard_report(const struct guard *g, int wsfd, struct brig_result *res)
-{
-	report_rest(guard_settle(g, wsfd, watch_denied, res), res);
 }

@@ -22,17 +22,14 @@ int guard_take(struct guard **out, const struct protect *p, int wsfd,
 	       struct brig_error *err);
 
 /*
- * When no process is left, in two steps, as there is protect_sweep() in between: first the
- * directories on the way to protected paths are moved back to where they were, since the sweep
- * finds by them what was made in there; then files are compared and put back.  Reports each
- * path that differed.  No allocation.  Returns how many, or -errno when one could not be put
- * back (the others still are).
+ * Compares and puts back, when no process is left and before protect_sweep(), which finds its
+ * way by what is put back here: directories on the way to protected paths, a repository's
+ * settings.  Reports each path that differed.  No allocation.  Returns how many, or -errno
+ * when one could not be put back (the others still are).
  */
-int guard_place(const struct guard *g, int wsfd, protect_report *report, void *arg);
 int guard_settle(const struct guard *g, int wsfd, protect_report *report, void *arg);
 
 /* The same, with what was found in the result's denials; res may be NULL. */
-void guard_report_place(const struct guard *g, int wsfd, struct brig_result *res);
 void guard_report(const struct guard *g, int wsfd, struct brig_result *res);
 
 void guard_free(struct guard *g);

@@ -508,14 +508,13 @@ static void place(void *arg, struct brig_result *res)
 {
 	const struct state *st = arg;
 
-	guard_report_place(st->guard, st->spec->workspace.fd, res);
+	guard_report(st->guard, st->spec->workspace.fd, res);
 }
 
 static void settle(void *arg, struct brig_result *res)
 {
 	struct state *st = arg;
 
-	guard_report(st->guard, st->spec->workspace.fd, res);
 	if (scratch_remove(&st->scratch, st->uid, st->gid) < 0 && res)
 		result_deny(res, "path", st->scratch.path,
 			    "the private directory could not be removed",

@@ -185,13 +185,6 @@ static void place(void *arg, struct brig_result *res)
 {
 	const struct state *st = arg;
 
-	guard_report_place(st->guard, st->spec->workspace.fd, res);
-}
-
-static void settle(void *arg, struct brig_result *res)
-{
-	struct state *st = arg;
-
 	guard_report(st->guard, st->spec->workspace.fd, res);
 }
 
@@ -201,7 +194,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 	struct tree_job job = {
 		.spec = s, .argv = st->argv, .paths = st->paths, .env = s->env,
 		.wanted = watch_wanted(s), .can = LAYERS_LIMITS, .place = place,
-		.settle = settle, .arg = st, .protect = &st->protect,
+		.arg = st, .protect = &st->protect,
 	};
 
 	tree_run(&job, res);

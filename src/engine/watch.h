@@ -97,7 +97,7 @@ void watch_exec_failed(const char *command, int errnum, struct brig_error *err);
  * the command reached them, NULL: it had the machine's own.  res is NULL where there is
  * nobody to tell. */
 enum {
-	SWEEP_KEPT = 1, /* what is gone is put back by a guard */
+	SWEEP_KEPT = 1, /* what was there has been put back by a guard */
 	SWEEP_SEAL = 2, /* the mounts end with the run, whoever else is at work */
 };
 void watch_sweep(const struct protect *p, int wsfd, struct collect *held, unsigned how,

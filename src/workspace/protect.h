@@ -144,7 +144,8 @@ struct protect_hooks {
 	void *report_arg;
 	protect_seal *seal;     /* NULL: there is no way to find out */
 	void *seal_arg;
-	bool kept;              /* what was there and is gone is put back by somebody else */
+	bool kept;              /* files and directories that were there have been compared, and
+				   put back, by somebody else */
 };
 int protect_sweep(const struct protect *p, int wsfd, const struct protect_hooks *hooks);
 

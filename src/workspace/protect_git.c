@@ -224,9 +224,9 @@ static int scan_links(struct scan *s, const char *tree, const char *gitdir, int 
 	return r;
 }
 
-/* A linked worktree of the repository `main`: where it is, the file that leads back, what the
- * configuration names in it, its submodules. */
-static int scan_worktree(struct scan *s, struct place *w, const char *main, const char *git)
+/* A linked worktree of the repository at `common`: where it is, the file that leads back,
+ * what the configuration names in it, its submodules. */
+static int scan_worktree(struct scan *s, struct place *w, const char *common, const char *git)
 {
 	big_buffer char place[PATH_MAX];
 
@@ -248,7 +248,7 @@ static int scan_worktree(struct scan *s, struct place *w, const char *main, cons
 		r = scan_existing(s, w, place, "");
 	place[len - 5] = '\0';
 	if (r >= 0)
-		r = scan_configs(s, w, main, place);
+		r = scan_configs(s, w, common, place);
 	if (r >= 0)
 		r = scan_configs(s, w, git, place);
 	return r < 0 ? r : scan_links(s, place, git, 0);

@@ -485,10 +485,10 @@ static void judge(struct sweep *s, const struct protect_entry *e, int dfd,
 	bool bare = fd >= 0 && e->check == PROTECT_CHECK_GIT_BARE && gitsafe_is_gitdir(dfd);
 	if (e->kind == PROTECT_SYMLINK && !bare)
 		judge_link(s, e, dfd, name, fd, &st);
-	else if (fd < 0 && !s->hooks->kept)
-		tell(s, PROTECT_GONE, NULL);
-	else if (fd < 0)
+	else if (s->hooks->kept && !bare)
 		;
+	else if (fd < 0)
+		tell(s, PROTECT_GONE, NULL);
 	/* The user's own `git config` replaces the file as well; one that can
 	 * do no harm is left to him. */
 	else if (bare || (!same(e, &st) &&

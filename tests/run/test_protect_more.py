@@ -543,6 +543,21 @@ def test_planted_and_moved_with_all_around_it(who, backend, after):
     who.host("git", "status")
 
 
+def test_settings_are_put_back_before_indexes_are_read(who):
+    """An index is judged by the repository's settings as they will be, not as the command left them."""
+    need("git")
+    if who.is_root:
+        pytest.skip("the landlock backend refuses what belongs to root")
+    who.host("git", "init", "-q", ".")
+    r = who.sh("export GIT_CONFIG_NOSYSTEM=1; git init -q sub && cd sub && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && "
+               "git config core.fsmonitor evil && cd .. && git add sub 2>/dev/null && "
+               "git config core.repositoryformatversion 1 && printf '[extensions]\\nobjectformat=sha256\\n' >>.git/config",
+               ["--backend", "landlock"])
+    assert r.code == 0, r.json
+    assert denied_paths(r.json) == [".git/config", "sub/.git/config"], r.json
+    assert (who.ws / ".git/index").exists() and not (who.ws / "sub/.git/config").exists()
+
+
 def test_removed_with_all_in_it(who):
     """What is not there any more cannot be moved back, and that is not what is said."""
     if who.is_root:
