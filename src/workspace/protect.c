@@ -562,32 +562,55 @@ static void read_root(struct scan *s)
 	s->root[n > 1 ? n : 0] = '\0';
 }
 
-static struct flock mark_byte(short type)
+/* One byte for a run, and behind it one for each path there can be, by its hash. */
+enum { MARK = 0x62726967 };
+
+static struct flock mark_at(short type, off_t from, off_t len)
 {
-	return (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = 0x62726967,
-			       .l_len = 1 };
+	return (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = MARK + from,
+			       .l_len = len };
 }
 
-bool protect_shared(const struct protect *p)
+static bool marked_by_another(const struct protect *p, off_t at)
 {
-	struct flock other = mark_byte(F_WRLCK);
+	struct flock other = mark_at(F_WRLCK, at, 1);
 
 	return p->blind || fcntl(p->lock, F_OFD_GETLK, &other) < 0 || other.l_type != F_UNLCK;
 }
 
+bool protect_shared(const struct protect *p)
+{
+	return marked_by_another(p, 0);
+}
+
 /*
  * A mark on the workspace's directory that other runs see, and that ends with us: a lock on
- * one byte far out, which nobody waits for.  That we hold it comes before the question who
+ * bytes far out, which nobody waits for.  That we hold it comes before the question who
  * else does: of two that begin at once both know.
  */
 static void mark(struct protect *p, int wsfd)
 {
-	struct flock own = mark_byte(F_RDLCK);
+	struct flock own = mark_at(F_RDLCK, 0, 1 + ((off_t)1 << 32));
 
 	p->lock = openat(wsfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	p->marked = p->lock >= 0;
 	p->blind = !p->marked || fcntl(p->lock, F_OFD_SETLK, &own) < 0;
 	p->others = protect_shared(p);
+}
+
+/* A link that was there without any doubt is not marked any longer: those who find it now need
+ * not doubt it because of us. */
+static void unmark_links(struct protect *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		struct protect_entry *e = &p->v[i];
+		struct flock none = mark_at(F_UNLCK, 1 + (off_t)e->hash, 1);
+		if (e->kind != PROTECT_SYMLINK)
+			continue;
+		e->doubt = p->others && marked_by_another(p, 1 + (off_t)e->hash);
+		if (!e->doubt && !p->blind)
+			fcntl(p->lock, F_OFD_SETLK, &none);
+	}
 }
 
 /*
@@ -670,6 +693,7 @@ int protect_scan(struct protect *p, int wsfd, const char *root,
 		return r;
 	}
 	settle(p);
+	unmark_links(p);
 	return 0;
 }
 

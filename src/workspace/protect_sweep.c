@@ -442,7 +442,7 @@ static void judge_link(struct sweep *s, const struct protect_entry *e, int dfd,
 		like = !strcmp(target, e->target);
 		/* The other run may have removed what it had made; then this one's command has
 		 * made it again, or moved it back. */
-		if (like && (!s->p->others || protect_unchanged(e, st)))
+		if (like && (!e->doubt || protect_unchanged(e, st)))
 			return;
 	}
 	if (fd >= 0) {
@@ -454,7 +454,7 @@ static void judge_link(struct sweep *s, const struct protect_entry *e, int dfd,
 	}
 	if (like)
 		return;
-	if (s->p->others) {
+	if (e->doubt) {
 		sweep_error(s, make_beside(s, e, dfd, name));
 		return;
 	}

@@ -288,6 +288,24 @@ def test_what_is_left_alone_stays_whoever_is_at_work(who, backend):
     assert os.readlink(who.ws / ".envrc") == "env.txt" and (who.ws / ".claude/settings.json").exists()
 
 
+@pytest.mark.parametrize("when", ["first-ends-first", "second-ends-first"])
+def test_a_link_that_both_have_found(who, when):
+    """It may be removed and made again by both, and is put back by whoever does not find it."""
+    who.symlink(who.ws / ".envrc", "env.txt")
+    wait = 'import os, time\nopen("%s", "w").close()\nwhile not os.path.exists("%s"): time.sleep(0.02)\n'
+    anew = 'os.unlink(".envrc"); os.symlink("env.txt", ".envrc")\n'
+    first = start(who, wait % ("one", "go1") + anew)
+    wait_for(who.ws / "one")
+    second = start(who, wait % ("two", "go2") + 'os.unlink(".envrc")\n')
+    wait_for(who.ws / "two")
+    said = []
+    for name, p in [("go1", first), ("go2", second)][::1 if when == "first-ends-first" else -1]:
+        (who.ws / name).touch()
+        said += [d["fix"] for d in result(p)["denied"]]
+        assert os.readlink(who.ws / ".envrc") == "env.txt", said
+    assert len(said) == 1 and "put back" in said[0], said
+
+
 @pytest.mark.parametrize("backend", ["native", "landlock"])
 def test_alone_again_it_is_put_back(who, backend):
     """The mark of a run ends with it."""
