@@ -620,7 +620,7 @@ static void unmark_links(struct protect *p)
 static int check_room(const struct scan *s)
 {
 	enum { SPARE = 40 };
-	struct rlimit limit;
+	struct rlimit limit = { 0 };
 	int top = 0;
 
 	for (size_t i = 0; i < s->p->n; i++)

@@ -80,7 +80,8 @@ HARMLESS = {
     ("supervisor", "openat"): PLAN,
     ("supervisor", "openat2"): PLAN,
     ("supervisor", "poll"): "it polls again",
-    ("supervisor", "prlimit64"): "no evidence of the limit on processes: listed as missing, refused when required",
+    ("supervisor", "prlimit64"): "no evidence of the limit on processes: listed as missing, refused when required; "
+                                 "or not known how many descriptors are left for the sweep",
     ("supervisor", "read"): "after the release; see LOST",
     ("supervisor", "readlink"): PLAN,
     ("supervisor", "recvmsg"): "after the release: the end of the socket",
