@@ -256,6 +256,17 @@ static int add_proxies(struct state *st)
 	return r;
 }
 
+/* The system's settings for git may hold credentials, and are not shown.  One that is there and
+ * cannot be read is an error to git, which then does nothing at all. */
+static int hide_gitconfig(struct state *st)
+{
+	char **env = st->spec->env;
+
+	if (has_variable(env, "GIT_CONFIG_NOSYSTEM") || has_variable(env, "GIT_CONFIG_SYSTEM"))
+		return 0;
+	return strv_take(&st->env, strdup("GIT_CONFIG_NOSYSTEM=1"));
+}
+
 /* HOME and TMPDIR are the private directory, unless the caller set others. */
 static int make_env(struct state *st)
 {
@@ -273,6 +284,8 @@ static int make_env(struct state *st)
 	}
 	if (r == 0 && !tmp)
 		r = strv_take(&st->env, str_fmt("TMPDIR=%s", st->scratch.path));
+	if (r == 0)
+		r = hide_gitconfig(st);
 	return r == 0 ? add_proxies(st) : r;
 }
 

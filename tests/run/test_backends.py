@@ -245,8 +245,8 @@ def test_refused_calls_of_those_who_die(caller, name):
 @pytest.mark.parametrize("name", TELLS)
 def test_ordinary_work_is_not_refused(caller, name):
     need_backend(name)
-    r = caller.sh("ls -l /usr/bin > list; sort list | wc -l; cp list copy; mv copy c2; git init -q .; ls", OPTS[name])
-    assert r.code == 0 and r.json["denied"] == [], r.json["denied"]
+    r = caller.sh("ls -l /usr/bin > list; sort list | wc -l; cp list copy; mv copy c2; git init -q . && ls", OPTS[name])
+    assert r.code == 0 and r.json["denied"] == [], (r, r.json["denied"])
 
 
 OUTER = """

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real work inside: what passes on the host passes in the sandbox."""
+import json
 import os
 import shutil
+import subprocess
 
 import pytest
 
-from conftest import need
+from conftest import BRIG, IS_ROOT, need
 
 BIG = ["--pids", "256", "--timeout", "120", "--memory", "0", "--cpus", "0"]
 PYTHON = "/usr/bin/python3"
@@ -281,3 +283,21 @@ def test_chromium(user):
 def test_stress(user):
     need("stress-ng")
     good(user.run("stress-ng", "--cpu", "2", "--fork", "2", "--pipe", "2", "-t", "2", opts=BIG))
+
+
+def test_git_where_the_system_has_settings_for_it(user, tmp_path):
+    """They are not shown; git gives up over a file that is there and that it cannot read."""
+    if not IS_ROOT:
+        pytest.skip("mounts a file of its own over /etc")
+    etc = tmp_path / "etc"
+    subprocess.run(["cp", "-a", "/etc", etc], check=True)
+    (etc / "gitconfig").write_text("[user]\n\tname = theirs\n")
+    (etc / "gitconfig").chmod(0o644)
+    script = "git init -q . && git config --list --show-origin | grep -c theirs"
+    r = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c",
+                        'mount --bind "$1" /etc && shift && exec setpriv --reuid %d --regid %d --clear-groups "$@"'
+                        % (user.uid, user.gid), "sh", etc, BRIG, "run", "--json", "--backend", "landlock",
+                        "--workspace", user.ws, "--", "sh", "-c", script], env=user.env, cwd=user.ws,
+                       capture_output=True, text=True, timeout=60)
+    j = json.loads(r.stdout)
+    assert (j["exit"], j["stdout"], j["stderr"]) == (1, "0\n", ""), j
