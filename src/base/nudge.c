@@ -29,9 +29,20 @@ static void nothing(int sig)
 	(void)sig;
 }
 
+static int mask_ours(int how, sigset_t *before)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, sig_of_ours());
+	return sigprocmask(how, &set, before) < 0 ? -errno : 0;
+}
+
+/* No other signal's: whoever took those since has them blocked for longer than this. */
 static void put_back(const struct nudge *n)
 {
-	sigprocmask(SIG_SETMASK, &n->old_mask, NULL);
+	if (n->blocked)
+		mask_ours(SIG_BLOCK, NULL);
 	sigaction(sig_of_ours(), &n->old, NULL);
 }
 
@@ -47,14 +58,14 @@ int nudge_start(struct nudge *n)
 {
 	/* without SA_RESTART, which is the point */
 	const struct sigaction act = { .sa_handler = nothing };
-	sigset_t set;
+	sigset_t before;
 
 	n->on = false;
-	sigemptyset(&set);
-	sigaddset(&set, sig_of_ours());
-	if (sigprocmask(SIG_UNBLOCK, &set, &n->old_mask) < 0)
-		return -errno;
-	int r = sigaction(sig_of_ours(), &act, &n->old) < 0 ? -errno : make_timer(&n->timer);
+	int r = mask_ours(SIG_UNBLOCK, &before);
+	if (r < 0)
+		return r;
+	n->blocked = sigismember(&before, sig_of_ours()) > 0;
+	r = sigaction(sig_of_ours(), &act, &n->old) < 0 ? -errno : make_timer(&n->timer);
 	if (r < 0)
 		put_back(n);
 	n->on = r == 0;

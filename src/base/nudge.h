@@ -20,7 +20,7 @@ struct nudge {
 	bool on;
 	int timer;
 	struct sigaction old;
-	sigset_t old_mask;
+	bool blocked; /* the signal was */
 };
 
 /* For this thread, and no other of the process; another may be begun and ended meanwhile.

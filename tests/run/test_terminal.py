@@ -470,6 +470,30 @@ def test_pty_signal_when_nobody_reads(who):
     assert unread(who, "--", "yes", act=act) == 128 + 15
 
 
+@pytest.mark.parametrize("backend", ["native", "landlock"])
+def test_pty_signals_while_the_last_output_waits(user, backend):
+    """The command has ended, and who reads is stuck: the first signal ends that.  With the second
+    brig was gone before it had put its caller's terminal back."""
+    out, stuck = os.pipe()
+    fcntl.fcntl(stuck, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(stuck, bytes(4096))
+    t = Terminal(user, [BRIG, "run", "--pty", "--backend", backend, "--", "sh", "-c", "echo more; touch done"],
+                 stdout=stuck)
+    try:
+        assert wait_until(lambda: (user.ws / "done").exists(), 5)
+        time.sleep(0.15)
+        t.p.send_signal(signal.SIGSTOP)
+        t.p.send_signal(signal.SIGHUP)
+        t.p.send_signal(signal.SIGTERM)
+        t.p.send_signal(signal.SIGCONT)
+        t.p.wait(5)
+        assert termios.tcgetattr(t.slave) == t.before
+    finally:
+        t.close()
+        os.close(out)
+        os.close(stuck)
+
+
 @pytest.mark.parametrize("kind", ["terminal", "pipe", "socket"])
 def test_pty_slow_reader_does_not_lose_output(user, kind):
     ours, theirs = {"terminal": pty.openpty, "pipe": os.pipe,

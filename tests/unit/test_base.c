@@ -24,6 +24,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/json.h"
+#include "base/nudge.h"
 #include "base/str.h"
 #include "base/strindex.h"
 
@@ -671,6 +672,56 @@ static void copies_of_every_length(void **state)
 }
 #endif
 
+static bool is_blocked(int sig)
+{
+	sigset_t now;
+
+	assert_int_equal(sigprocmask(SIG_BLOCK, NULL, &now), 0);
+	return sigismember(&now, sig);
+}
+
+static void set_blocked(int sig, bool blocked)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	assert_int_equal(sigprocmask(blocked ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL), 0);
+}
+
+/* An empty pipe does not keep it, and what others do to the mask meanwhile stays. */
+static void nudge_interrupts(void **state)
+{
+	int p[2];
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(p), 0);
+	for (int blocked = 0; blocked < 2; blocked++) {
+		struct nudge n, inner;
+		set_blocked(SIGRTMAX, blocked);
+		set_blocked(SIGUSR1, true);
+		assert_int_equal(nudge_start(&n), 0);
+		assert_int_equal(nudge_read(&n, p[0], &byte, 1), -EINTR);
+		assert_int_equal(nudge_start(&inner), 0);
+		nudge_end(&inner);
+		assert_int_equal(nudge_read(&n, p[0], &byte, 1), -EINTR);
+		set_blocked(SIGTERM, true);
+		set_blocked(SIGUSR1, false);
+		nudge_end(&n);
+		assert_true(is_blocked(SIGTERM));
+		assert_false(is_blocked(SIGUSR1));
+		assert_int_equal(is_blocked(SIGRTMAX), blocked);
+		struct sigaction now;
+		assert_int_equal(sigaction(SIGRTMAX, NULL, &now), 0);
+		assert_true(now.sa_handler == SIG_DFL);
+	}
+	set_blocked(SIGTERM, false);
+	set_blocked(SIGRTMAX, false);
+	close(p[0]);
+	close(p[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -695,6 +746,7 @@ int main(void)
 		cmocka_unit_test(ids),
 		cmocka_unit_test(fd_reads_whole_files),
 		cmocka_unit_test(fd_small_helpers),
+		cmocka_unit_test(nudge_interrupts),
 #if defined(__x86_64__)
 		cmocka_unit_test(copies_of_every_length),
 #endif
