@@ -15,12 +15,14 @@ const struct verb *const verbs[] = { &verb_run, &verb_shell, &verb_explain,
 				     &verb_help, NULL };
 
 /* A caller may start us without stdin, stdout or stderr; the next descriptor
- * opened would then take that place and be written to by accident. */
+ * opened would then take that place and be written to by accident.  Standard output
+ * cannot be: what is asked for there would be lost without a word. */
 static void ensure_stdio(void)
 {
 	for (int fd = 0; fd <= 2; fd++) {
+		const int how = fd == STDOUT_FILENO ? O_RDONLY : O_RDWR;
 		/* the lowest that is free is the one that is missing */
-		if (fcntl(fd, F_GETFD) >= 0 || open("/dev/null", O_RDWR | O_CLOEXEC) == fd)
+		if (fcntl(fd, F_GETFD) >= 0 || open("/dev/null", how | O_CLOEXEC) == fd)
 			continue;
 		/* standard error may be what is missing, but it is worth a try */
 		fprintf(stderr, "brig: IO_FAILED: /dev/null cannot be opened: %s (it has "

@@ -18,21 +18,31 @@
 #include "cli/cli.h"
 #include "policy/load.h"
 
-static int check_status_fd(const struct brig_spec *rq, int *fd)
+static bool is_to_write(int fd)
 {
-	*fd = -1;
-	if (!request_has(rq, OPT_STATUS_FD))
-		return 0;
-	*fd = atoi(request_text(rq, OPT_STATUS_FD));
-	int flags = fcntl(*fd, F_GETFL);
-	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) {
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH);
+}
+
+/* Nothing runs when the result object has nowhere to go. */
+static int check_result_fds(const struct brig_spec *rq, int *status_fd)
+{
+	const char *text = request_text(rq, OPT_STATUS_FD);
+
+	*status_fd = text ? atoi(text) : -1;
+	if (text && !is_to_write(*status_fd)) {
 		err_set(&cli_last_error, BRIG_E_BAD_FD, 0, "policy",
-			"--status-fd %d is not open for writing", *fd);
-		err_fix(&cli_last_error, "open it before starting brig");
-		cli_error(&cli_last_error);
-		return EXIT_REFUSED;
+			"--status-fd %d is not open for writing", *status_fd);
+	} else if (!text && request_flag(rq, OPT_JSON) && !is_to_write(STDOUT_FILENO)) {
+		err_set(&cli_last_error, BRIG_E_BAD_FD, 0, "policy",
+			"--json: standard output is not open for writing");
+	} else {
+		return 0;
 	}
-	return 0;
+	err_fix(&cli_last_error, "open it before starting brig");
+	cli_error(&cli_last_error);
+	return EXIT_REFUSED;
 }
 
 /* What gives up isolation is said aloud, wherever it was set. */
@@ -105,7 +115,8 @@ static int write_result(const struct brig_result *res, bool json, int status_fd)
 	text[len] = '\n'; /* in place of the final NUL */
 	if (status_fd >= 0)
 		r = deliver(status_fd, text, len + 1, "--status-fd");
-	if (json)
+	/* whoever has closed it, and looks for the object elsewhere, does not miss it here */
+	if (json && (status_fd < 0 || is_to_write(STDOUT_FILENO)))
 		e = deliver(STDOUT_FILENO, text, len + 1, "standard output");
 	free(text);
 	return r < 0 ? r : e;
@@ -119,7 +130,9 @@ static void refuse_in_json(int argc, char **argv)
 
 	for (int i = 1; i < argc && !streq(argv[i], "--"); i++)
 		json = json || streq(argv[i], "--json");
-	struct brig_result *res = json ? brig_result_refused(&cli_last_error) : NULL;
+	/* one line has been said, which is enough where this cannot be written */
+	struct brig_result *res = json && is_to_write(STDOUT_FILENO) ?
+					  brig_result_refused(&cli_last_error) : NULL;
 	if (res)
 		write_result(res, true, -1);
 	brig_result_free(res);
@@ -198,7 +211,7 @@ static int run_request(struct brig_spec *rq, bool person)
 	struct brig_error err = { 0 };
 	int status_fd;
 
-	int code = check_status_fd(rq, &status_fd);
+	int code = check_result_fds(rq, &status_fd);
 	if (code)
 		return code;
 	/* the reader of our output may leave: that must not cost the clean-up */

@@ -440,6 +440,22 @@ def test_status_fd_that_cannot_be_written(who):
     assert not who.marker.exists()
 
 
+@pytest.mark.parametrize("redirect", [">&-", "1</dev/null"])
+def test_json_with_nowhere_to_go(who, redirect):
+    """The command ran, and its result went to /dev/null, without a word where standard output was closed."""
+    def run(*args):
+        return who.host("sh", "-c", 'exec "$@" ' + redirect, "sh", BRIG, *args, check=False)
+    p = run("run", "--json", "--", *who.ran_marker())
+    assert p.returncode == 125 and p.stderr.count(b"\n") == 1, p
+    assert p.stderr.startswith(b"brig: BAD_FD: ") and b"standard output" in p.stderr, p
+    assert not who.marker.exists()
+    p = run("explain", "--json")
+    assert p.returncode == 125 and b"standard output" in p.stderr, p
+    assert run("run", "--", *who.ran_marker()).returncode == 0 and who.marker.exists()
+    p = run("run", "--json", "--status-fd", "2", "--", "echo", "out")
+    assert p.returncode == 0 and json.loads(p.stderr)["stdout"] == "out\n", p
+
+
 @pytest.mark.parametrize("data,word", [(b"NOEQUALS\0", "no '='"), (b"=x\0", "no name"),
                                        (b"A B=x\0", "A B"), (b"\x1b[31m=x\0", "control character")])
 def test_env_fd_with_nonsense(who, data, word):
