@@ -61,6 +61,16 @@ static int same_policy(struct brig_spec *rq, const struct brig_spec *asked,
 	return r;
 }
 
+/* Where the policy would have a workspace.  One that it names, but has not locked, is
+ * somebody's, and no place for trials. */
+static const char *place_of(const struct brig_spec *policy)
+{
+	const char *path = request_text(policy, OPT_WORKSPACE);
+	const char *root = request_text(policy, OPT_ROOT);
+
+	return path && policy->lock[OPT_WORKSPACE].layer ? path : root ? root : "/tmp";
+}
+
 /* The last and strongest probe: a real sandbox, through the whole pipeline.  Under the
  * policy, but for a directory of its own; net is NULL for what that says. */
 static struct brig_result *try_one(const struct question *q, const struct backend *b,
@@ -68,15 +78,17 @@ static struct brig_result *try_one(const struct question *q, const struct backen
 				   struct brig_error *err)
 {
 	static const char *const cmd[] = { "/bin/sh", "-c", ":", NULL };
-	char dir[] = "/tmp/brig-doctor-XXXXXX";
+	const char *place = place_of(q->policy);
+	cleanup_free char *dir = str_fmt("%s/brig-doctor-XXXXXX", place);
 	struct brig_spec *rq = brig_spec_new();
 	struct brig_result *res = NULL;
 
-	if (!rq) {
+	if (!rq || !dir) {
 		err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "doctor", "a trial");
 	} else if (!mkdtemp(dir)) {
-		err_set(err, BRIG_E_SETUP_FAILED, errno, "doctor", "a directory in /tmp");
-		err_fix(err, "give /tmp its mode 1777");
+		err_set(err, BRIG_E_SETUP_FAILED, errno, "doctor", "a directory in %.300s", place);
+		err_fix(err, "it has to exist, and whoever runs brig to be allowed to make one "
+			     "there (/tmp: mode 1777)");
 	} else {
 		/* As root: somebody's directory, so that the trial is about the
 		 * engine; whether root's own can be shown is a probe of its own. */
@@ -193,12 +205,16 @@ static unsigned unmet(const struct report *r)
 	switch (reason(r)->code) {
 	case BRIG_E_LIMIT_UNENFORCEABLE:
 		return r->required & ~r->enforced & LAYERS_LIMITS;
+	case BRIG_E_BAD_CWD:
 	case BRIG_E_BAD_MOUNT:
 	case BRIG_E_BAD_OPTION:
+	case BRIG_E_BAD_SECCOMP_PROFILE:
+	case BRIG_E_BAD_VALUE:
+	case BRIG_E_BAD_WORKSPACE:
 	case BRIG_E_LOCKED:
 		return 0;
 	default:
-		return r->required & ~r->enforced;
+		return streq(reason(r)->phase, "doctor") ? 0 : r->required & ~r->enforced;
 	}
 }
 

@@ -394,6 +394,19 @@ def test_a_policy_that_cannot_be_enforced(who):
     assert run.json["ran"] or "refuse to run here." in r.out and "Not enforceable:" not in r.out, r
 
 
+@pytest.mark.parametrize("text", ["workspace: {root: %s}", "workspace: {path: %s}, lock: [workspace.path]"])
+def test_a_policy_that_says_where_workspaces_are(who, text):
+    """The trial had its directory in /tmp: nothing could ever be enforced under such a policy."""
+    place = who.mkdir(who.base / "workspaces")
+    f, r = under(who, text % place)
+    assert r.code == 0 and "failed" not in r.out, r
+    assert os.listdir(place) == []
+    place.rmdir()
+    f, r = under(who, text % place, "--json")
+    n = json.loads(r.out)["backends"]["native"]
+    assert r.code == 1 and str(place) in n["error"]["message"] and n["unmet"] == [], r
+
+
 def test_a_policy_that_cannot_be_read(who):
     f, r = under(who, "limts: 1")
     r.refused(2, "BAD_CONFIG", "%s:2:11" % f)
