@@ -160,6 +160,9 @@ static const struct {
 	{ BRIG_E_SECCOMP_FAILED, 0,
 	  "the kernel needs CONFIG_SECCOMP_FILTER; with --seccomp, the profile must "
 	  "allow read, write, sendmsg and execve" },
+	{ BRIG_E_CGROUP_FAILED, EINVAL,
+	  "a processor group takes nobody who has real-time priority (chrt): start brig without "
+	  "(chrt -o 0 brig ...), or without a limit on processors (--cpus 0)" },
 	{ BRIG_E_CGROUP_FAILED, 0, "brig doctor shows which control groups work here" },
 	{ BRIG_E_BAD_WORKSPACE, EMFILE,
 	  "raise the limit on open files (ulimit -n)" },

@@ -215,9 +215,11 @@ def test_real_time_is_not_inherited(who, backend):
     try:
         # a processor group may refuse who has real time
         r = who.run("/usr/bin/python3", "-c", code, opts=["--backend", backend, "--cpus", "0"])
+        limited = who.sh(":", ["--backend", backend])
     finally:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     assert r.json["stdout"] == "0 (0, 0) (0, 0)\n", r.json
+    assert limited.json["ran"] or "real-time" in limited.json["error"]["fix"], limited.json
 
 
 def test_processors_are_the_callers(who):
