@@ -82,10 +82,10 @@ static bool speak_briefly(void)
 
 	if (ferror(stderr))
 		return false;
-	poll(&p, 1, SAID_MS / 2);
+	const bool room = poll(&p, 1, SAID_MS / 2) > 0;
 	if (!n.on && nudge_start(&n) == 0)
 		nudge_every(&n, SAID_MS / 2);
-	return true;
+	return room || n.on;
 }
 
 static int deliver(int fd, const char *text, size_t len, const char *where)

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import socket
@@ -224,10 +225,15 @@ def test_pty_in_the_background_can_be_ended(user, backend):
         t.close()
 
 
-def test_message_that_nobody_takes_does_not_keep_brig(user):
-    """The command has filled the pipe, and who has the other end waits for brig."""
+@pytest.mark.parametrize("timers", [True, False], ids=["", "no-timers"])
+def test_message_that_nobody_takes_does_not_keep_brig(user, timers):
+    """The command has filled the pipe, and who has the other end waits for brig.  Without timers: each
+    counts as a signal that waits, and another sandbox of the same user may have used up all of those."""
+    def few():
+        resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0))
     p = user.popen([BRIG, "run", "--timeout", "1", "--", "sh", "-c", "echo x >.envrc; exec yes >&2"],
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                   preexec_fn=None if timers else few)
     try:
         assert p.wait(8) == 124
     finally:
