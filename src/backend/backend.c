@@ -135,6 +135,19 @@ static int check_fallback(const struct spec *s, struct brig_error *err)
 	return 0;
 }
 
+/*
+ * Another one is for what this one cannot do here.  Not for who has said that nothing is to
+ * run any more; nor for a command that was not there, which chooses its name, and would
+ * choose its sandbox by that.
+ */
+static bool another_may(const struct brig_result *res)
+{
+	const struct brig_error *err = &res->error;
+
+	return !res->ran && err->errnum != EINTR && err->code != BRIG_E_NOT_FOUND &&
+	       err->code != BRIG_E_EXEC_FAILED;
+}
+
 void backend_run(const struct spec *s, struct brig_result *res)
 {
 	res->backend = backend_name(s->backend);
@@ -142,11 +155,12 @@ void backend_run(const struct spec *s, struct brig_result *res)
 		return;
 	if (attempt(s, s->backend, res) == 0)
 		return;
-	for (size_t i = 0; i < s->n_fallback && !res->ran; i++) {
+	for (size_t i = 0; i < s->n_fallback && another_may(res); i++) {
 		struct brig_error first = res->error;
-		res->error = (struct brig_error){ 0 };
-		if (attempt(s, s->fallback[i], res) < 0) {
+		result_again(res);
+		if (attempt(s, s->fallback[i], res) < 0 && another_may(res)) {
 			/* the backend that was asked for is the one to speak of */
+			result_again(res);
 			res->error = first;
 			res->backend = backend_name(s->backend);
 			continue;

@@ -18,6 +18,20 @@ struct brig_result *result_new(const char *id)
 	return r;
 }
 
+void result_again(struct brig_result *r)
+{
+	capture_free(&r->out);
+	capture_free(&r->err);
+	r->exit_code = -1;
+	r->signal = 0;
+	r->timed_out = r->oom = r->have_evidence = false;
+	r->enforced = r->missing = 0;
+	r->evidence = (struct evidence){ 0 };
+	r->wall_ms = r->cpu_ms = 0;
+	r->max_rss_kb = r->setup_us = 0;
+	r->error = (struct brig_error){ 0 };
+}
+
 int result_deny(struct brig_result *r, const char *kind, const char *target,
 		const char *rule, const char *fix, uint64_t count)
 {

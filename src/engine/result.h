@@ -51,6 +51,9 @@ struct brig_result {
 };
 
 struct brig_result *result_new(const char *id);
+/* For another backend, when one has run nothing: what that has left of evidence and numbers is
+ * not the next one's.  Its refusals stay. */
+void result_again(struct brig_result *r);
 /* Appends; target, rule and fix are copied.  -ENOMEM when it cannot. */
 int result_deny(struct brig_result *r, const char *kind, const char *target,
 		const char *rule, const char *fix, uint64_t count);

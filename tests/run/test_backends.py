@@ -998,3 +998,36 @@ def test_fallback_only_when_listed_and_never_silent(user):
     r = user.sh("echo in", ["--backend", "seatbelt", "--fallback", "landlock"])
     assert r.json["stdout"] == "in\n" and r.json["backend"] == "landlock"
     assert r.json["denied"][0]["kind"] == "backend" and r.json["denied"][0]["target"] == "seatbelt"
+
+
+def test_no_fallback_for_who_was_told_to_stop(user):
+    """The signal ended the set-up, and the next backend ran the command."""
+    def pending():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        os.kill(os.getpid(), signal.SIGTERM)
+    p = user.popen([BRIG, "run", "--json", "--fallback", "landlock", "--", *user.ran_marker()], preexec_fn=pending,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    r = json.loads(p.communicate(timeout=30)[0])
+    assert p.returncode == 125 and not r["ran"] and "interrupted" in r["error"]["message"], r
+    assert r["backend"] == "native" and r["denied"] == [] and not user.marker.exists()
+
+
+def test_no_fallback_for_a_command_that_is_not_there(user):
+    """It chooses its own name.  And the first sandbox that there is has the last word."""
+    r = user.run("/no/such/thing", opts=["--fallback", "landlock"])
+    assert r.code == 127 and r.json["backend"] == "native" and r.json["denied"] == [], r
+    r = user.run("/no/such/thing", opts=["--backend", "seatbelt", "--fallback", "landlock,native"])
+    assert r.code == 127 and r.json["backend"] == "landlock" and len(r.json["denied"]) == 1, r
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can give a process root's group")
+def test_evidence_of_one_that_ran_nothing_is_not_the_next_ones(user):
+    """What the kernel had shown of the first backend's process stood in the result, as the second one's."""
+    argv = [str(BRIG), "run", "--json", "--", "true"]
+    for extra, backend in ([], "native"), (["--fallback", "landlock"], "landlock"):
+        p = subprocess.run(argv[:2] + extra + argv[2:], env=user.env, cwd=user.ws, user=user.uid, group=0,
+                           extra_groups=[], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=30)
+        r = json.loads(p.stdout)
+        assert r["backend"] == backend and r["ran"] == (backend != "native"), r
+        seen = set((r["evidence"] or {}).get("namespaces", {}).values())
+        assert (seen == {"0"}) == r["ran"], r
