@@ -71,6 +71,24 @@ static const char *place_of(const struct brig_spec *policy)
 	return path && policy->lock[OPT_WORKSPACE].layer ? path : root ? root : "/tmp";
 }
 
+/* The policy may list others for when one cannot run here.  That is no answer about the one:
+ * why it could not is what counts. */
+static struct brig_result *not_another(struct brig_result *res, const struct backend *b,
+				       struct brig_error *err)
+{
+	if (!res || streq(res->backend, b->name))
+		return res;
+	for (size_t i = 0; i < res->n_denied; i++) {
+		const struct denial *d = &res->denied[i];
+		if (!streq(d->kind, "backend"))
+			continue;
+		err_set(err, BRIG_E_REQUIRE_UNMET, 0, "backend", "%s", d->rule);
+		err_fix(err, "%s", d->fix);
+	}
+	brig_result_free(res);
+	return NULL;
+}
+
 /* The last and strongest probe: a real sandbox, through the whole pipeline.  Under the
  * policy, but for a directory of its own; net is NULL for what that says. */
 static struct brig_result *try_one(const struct question *q, const struct backend *b,
@@ -105,7 +123,7 @@ static struct brig_result *try_one(const struct question *q, const struct backen
 		rmdir(dir);
 	}
 	brig_spec_free(rq);
-	return res;
+	return not_another(res, b, err);
 }
 
 /* An allow-list with nothing on it: everything that one needs is made. */

@@ -365,9 +365,9 @@ def test_proc_not_mounted(who):
 # -- under the policy in force ------------------------------------------------------
 
 
-def under(who, text, *opts):
+def under(who, text, *opts, env=None):
     f = who.write(who.base / "policy.yaml", "version: 1\nsandbox: {%s}\n" % text)
-    return f, who.brig("doctor", "--config", f, *opts)
+    return f, who.brig("doctor", "--config", f, *opts, env=env)
 
 
 def test_doctor_is_about_the_policy(who):
@@ -405,6 +405,13 @@ def test_a_policy_that_says_where_workspaces_are(who, text):
     f, r = under(who, text % place, "--json")
     n = json.loads(r.out)["backends"]["native"]
     assert r.code == 1 and str(place) in n["error"]["message"] and n["unmet"] == [], r
+
+
+def test_a_fallback_is_no_answer_about_a_backend(user):
+    """Another one ran the trial, and what it enforced was said to be what this one does."""
+    f, r = under(user, "fallback: [landlock]", "--json", env={"PATH": "/nonexistent"})
+    b = json.loads(r.out)["backends"]["bwrap"]
+    assert r.code == 0 and not b["ok"] and b["enforced"] == [] and "bubblewrap" in b["error"]["message"], b
 
 
 def test_a_policy_that_cannot_be_read(who):
