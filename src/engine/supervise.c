@@ -288,10 +288,13 @@ static void on_status(struct run *r)
 		fail(r, BRIG_E_SECCOMP_FAILED, EPERM, "init", "init's own filter");
 		return;
 	}
-	if (rep.ready) {
+	if (rep.ready == INIT_READY) {
 		r->init_ready = true;
 		return;
 	}
+	/* over before init heard of the deadline: nobody has stopped it */
+	if (rep.ready == INIT_DONE)
+		r->res->timed_out = false;
 	r->status = rep.status;
 	r->status_known = true;
 	fd_close(&r->l.status_read); /* its last word */
@@ -555,12 +558,14 @@ static void conclude(struct run *r)
 		res->ran = false;
 		return;
 	}
-	if (r->status_known && WIFEXITED(r->status))
+	/* pid 1 was killed, from outside or by us; or all were, whatever a shell made of its
+	 * child's end */
+	if (!r->status_known || res->timed_out)
+		res->signal = SIGKILL;
+	else if (WIFEXITED(r->status))
 		res->exit_code = WEXITSTATUS(r->status);
-	else if (r->status_known && WIFSIGNALED(r->status))
-		res->signal = WTERMSIG(r->status);
 	else
-		res->signal = SIGKILL; /* pid 1 was killed from outside, or by us */
+		res->signal = WTERMSIG(r->status);
 }
 
 void supervise(struct run *r)

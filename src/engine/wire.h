@@ -84,6 +84,7 @@ enum {
 	INIT_DONE = 0,      /* the command ended; its status is in the record */
 	INIT_READY = 1,     /* init is clean and watching */
 	INIT_NO_FILTER = 2, /* it could not confine itself, and ends */
+	INIT_ENDED = 3,     /* as INIT_DONE, but it was told to end it */
 };
 struct init_report {
 	uint32_t ready;  /* one of the above */

@@ -176,7 +176,7 @@ void init_main(long *stack)
 			char byte;
 			if (SYS3(SYS_read, death_fd, &byte, 1) != 1)
 				die(125); /* the supervisor died: so does everything */
-			report(status_fd, INIT_DONE, end_all(command)); /* the deadline */
+			report(status_fd, INIT_ENDED, end_all(command)); /* the deadline */
 			die(0);
 		}
 		if (watch[1].revents) {

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import BRIG, REPO, cgroup_dirs, survivors, wait_until
+from conftest import BRIG, REPO, cgroup_dirs, need, survivors, wait_until
 
 BASE_LAYERS = ["user", "mount", "pid", "net", "ipc", "uts", "cgroup", "caps",
                "no_new_privs", "seccomp", "landlock"]
@@ -505,6 +505,17 @@ def test_the_memory_limit_that_was_reached_is_said(who):
     r = who.brig("run", *big)
     assert (r.code, r.err) == (137, "brig: the memory limit of 32M was reached (--memory SIZE sets another)\n"), r
     assert who.brig("run", "--json", *big).err == ""
+
+
+@pytest.mark.parametrize("backend", ["native", "landlock", "bwrap"])
+def test_an_end_at_the_deadline_is_one_or_the_other(user, backend):
+    """The command had ended when brig was about to stop it: the result had its exit code, and timed_out."""
+    if backend == "bwrap":
+        need("bwrap")
+    for i in range(60):
+        r = user.run("sleep", "0.%03d" % (97 + i % 9), opts=["--backend", backend, "--timeout", "0.1"])
+        seen = (r.code, r.json["exit"], r.json["signal"], r.json["timed_out"])
+        assert seen in ((0, 0, None, False), (124, None, 9, True)), (i, r)
 
 
 def test_timeout_zero_means_none(who):
