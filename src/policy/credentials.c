@@ -269,21 +269,21 @@ static unsigned hash_name(const char *name, size_t len)
  * names saves asking for each of them. */
 static void list_names(struct names *v, int fd)
 {
-	_Alignas(struct dirent64) big_buffer char buf[6144];
+	_Alignas(struct sys_dirent) big_buffer char buf[6144];
 	long n = syscall(SYS_getdents64, fd, buf, sizeof buf), at = 0;
 
 	*v = (struct names){ 0 };
 	if (n <= 0)
 		return;
 	while (at < n) {
-		const struct dirent64 *d = (const void *)(buf + at);
-		unsigned h = hash_name(d->d_name, strlen(d->d_name));
+		const struct sys_dirent *d = (const void *)(buf + at);
+		unsigned h = hash_name(d->name, strlen(d->name));
 		/* folding of more than ASCII is the file system's affair */
-		for (const char *p = d->d_name; *p && d->d_name[0] == '.'; p++)
+		for (const char *p = d->name; *p && d->name[0] == '.'; p++)
 			if ((unsigned char)*p >= 0x80)
 				return;
 		v->bits[h / 64] |= 1ull << h % 64;
-		at += d->d_reclen;
+		at += d->len;
 	}
 	/* a large one is not read to its end: then each place is asked for */
 	v->listed = syscall(SYS_getdents64, fd, buf, sizeof buf) == 0;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "base/sys.h"
 #include "policy/toolchain_internal.h"
 
 /* Many small trees of one kind: one mount for all of them. */
@@ -150,7 +151,7 @@ static bool follow(struct finder *f, int dirfd, const char *dir, const char *nam
 static void scan(struct finder *f, const char *dir, enum toolchain_preset preset)
 {
 	/* getdents64 and not readdir(), which allocates 32 KB for each */
-	big_buffer _Alignas(struct dirent64) char buf[8192];
+	big_buffer _Alignas(struct sys_dirent) char buf[8192];
 	big_buffer char last[PATH_MAX];
 	unsigned seen = 0;
 	cleanup_close int fd =
@@ -162,16 +163,16 @@ static void scan(struct finder *f, const char *dir, enum toolchain_preset preset
 		if (n <= 0)
 			return;
 		for (long at = 0; at < n;) {
-			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
-			at += d->d_reclen;
+			const struct sys_dirent *d = (const void *)(buf + at);
+			at += d->len;
 			if (++seen > LINKS_MAX) {
 				note(f, preset, "%s has more than %d entries: the links "
 				     "among the rest are not followed", dir, LINKS_MAX);
 				return;
 			}
-			if (d->d_type != DT_LNK && d->d_type != DT_UNKNOWN)
+			if (d->type != DT_LNK && d->type != DT_UNKNOWN)
 				continue;
-			if (!follow(f, fd, dir, d->d_name, preset, last)) {
+			if (!follow(f, fd, dir, d->name, preset, last)) {
 				note(f, preset, "links lead to more than %d places: the "
 				     "rest is not shown", TREES_MAX);
 				return;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "workspace/gitsafe.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/sys.h"
 #include "workspace/gitconf.h"
 #include "workspace/gitindex.h"
 #include "workspace/protect_walk.h"
@@ -275,7 +275,7 @@ static bool ends_with(const char *s, const char *tail)
 bool gitsafe_hooks(int fd)
 {
 	/* getdents64 and not readdir(): the latter allocates */
-	_Alignas(struct dirent64) char buf[4096];
+	_Alignas(struct sys_dirent) char buf[4096];
 
 	for (;;) {
 		long n = syscall(SYS_getdents64, fd, buf, sizeof buf);
@@ -284,11 +284,11 @@ bool gitsafe_hooks(int fd)
 		if (n == 0)
 			return true;
 		for (long at = 0; at < n;) {
-			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
-			at += d->d_reclen;
-			if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
+			const struct sys_dirent *d = (const void *)(buf + at);
+			at += d->len;
+			if (!strcmp(d->name, ".") || !strcmp(d->name, ".."))
 				continue;
-			if (!ends_with(d->d_name, ".sample"))
+			if (!ends_with(d->name, ".sample"))
 				return false;
 		}
 	}

@@ -10,7 +10,6 @@
 #include "workspace/protect_names.h"
 #include "workspace/protect_sweep.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -20,6 +19,7 @@
 #include <sys/syscall.h>
 
 #include "base/fd.h"
+#include "base/sys.h"
 #include "workspace/gitsafe.h"
 #include "workspace/protect_walk.h"
 
@@ -302,7 +302,7 @@ static int absent_glob(struct sweep *s, int dfd, const char *rest,
 		       enum protect_check check)
 {
 	/* getdents64 and not readdir(): the latter allocates */
-	_Alignas(struct dirent64) char buf[2048];
+	_Alignas(struct sys_dirent) char buf[2048];
 	int mode = -1;
 	cleanup_close int fd = openat(dfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -325,13 +325,13 @@ static int absent_glob(struct sweep *s, int dfd, const char *rest,
 		if (out_of_time(s))
 			return -EDQUOT;
 		for (long at = 0; at < n;) {
-			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
-			at += d->d_reclen;
+			const struct sys_dirent *d = (const void *)(buf + at);
+			at += d->len;
 			/* what was just moved aside may come by again */
-			if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..") ||
-			    own_rename(s, d->d_name))
+			if (!strcmp(d->name, ".") || !strcmp(d->name, "..") ||
+			    own_rename(s, d->name))
 				continue;
-			if (absent_match(s, dfd, d->d_name, rest, check) < 0)
+			if (absent_match(s, dfd, d->name, rest, check) < 0)
 				return -EDQUOT;
 		}
 	}

@@ -8,7 +8,6 @@
  */
 #include "workspace/protect_sweep.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/sys.h"
 #include "workspace/gitsafe.h"
 #include "workspace/protect_walk.h"
 
@@ -293,7 +293,7 @@ static bool may_be_shared(const struct sweep *s, const char *name)
 /* The index of a work tree (s->path), and any shared one it may lean on. */
 static int sweep_links(const struct tree *t)
 {
-	_Alignas(struct dirent64) char buf[1024];
+	_Alignas(struct sys_dirent) char buf[1024];
 	cleanup_close int dir =
 		protect_open_forced(t->git_fd, ".", O_RDONLY | O_DIRECTORY);
 
@@ -312,12 +312,12 @@ static int sweep_links(const struct tree *t)
 			return -EDQUOT;
 		}
 		for (long at = 0; at < n;) {
-			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
-			at += d->d_reclen;
-			if (!may_be_shared(t->s, d->d_name))
+			const struct sys_dirent *d = (const void *)(buf + at);
+			at += d->len;
+			if (!may_be_shared(t->s, d->name))
 				continue;
 			t->s->work.every = every;
-			int e = sweep_index(t, d->d_name);
+			int e = sweep_index(t, d->name);
 			r = r ? r : e;
 		}
 	}
@@ -361,7 +361,7 @@ static void sweep_worktree(struct sweep *s, int git_fd, const char *git)
 static void sweep_worktrees(struct sweep *s, int git_fd, const char *git)
 {
 	static const char sub[] = "/worktrees/";
-	_Alignas(struct dirent64) char buf[1024];
+	_Alignas(struct sys_dirent) char buf[1024];
 	big_buffer char path[PATH_MAX + NAME_MAX + 16];
 	size_t len = strlen(git);
 	cleanup_close int dir = protect_open_forced(git_fd, "worktrees", O_PATH | O_DIRECTORY);
@@ -377,14 +377,14 @@ static void sweep_worktrees(struct sweep *s, int git_fd, const char *git)
 	memcpy(path + len, sub, sizeof sub);
 	for (long n; (n = syscall(SYS_getdents64, list, buf, sizeof buf)) > 0;) {
 		for (long at = 0; at < n;) {
-			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
-			at += d->d_reclen;
-			if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
+			const struct sys_dirent *d = (const void *)(buf + at);
+			at += d->len;
+			if (!strcmp(d->name, ".") || !strcmp(d->name, ".."))
 				continue;
-			cleanup_close int fd = protect_open_forced(dir, d->d_name,
+			cleanup_close int fd = protect_open_forced(dir, d->name,
 								   O_PATH | O_DIRECTORY);
-			memcpy(path + len + sizeof sub - 1, d->d_name,
-			       strlen(d->d_name) + 1);
+			memcpy(path + len + sizeof sub - 1, d->name,
+			       strlen(d->name) + 1);
 			if (fd >= 0)
 				sweep_worktree(s, fd, path);
 		}

@@ -2,7 +2,6 @@
 #include "base/sys.h"
 #include "workspace/protect_walk.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -174,7 +173,7 @@ static int unlink_name(int dfd, const char *name, int flags)
 static int remove_below(uid_t owner, int dfd, const char *name, int depth)
 {
 	enum { DEEP = 16 }; /* the stack is small */
-	_Alignas(struct dirent64) char buf[1024];
+	_Alignas(struct sys_dirent) char buf[1024];
 	int r = unlink_name(dfd, name, 0);
 
 	if (r == 0 || (r != -EISDIR && r != -EPERM) || depth == DEEP)
@@ -189,10 +188,10 @@ static int remove_below(uid_t owner, int dfd, const char *name, int depth)
 	cleanup_close int list = ours ? protect_open(dir, ".", O_RDONLY | O_DIRECTORY) : -EPERM;
 	for (long n; list >= 0 && (n = syscall(SYS_getdents64, list, buf, sizeof buf)) > 0;) {
 		for (long at = 0; at < n;) {
-			struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
-			at += d->d_reclen;
-			if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-				remove_below(owner, dir, d->d_name, depth + 1);
+			const struct sys_dirent *d = (const void *)(buf + at);
+			at += d->len;
+			if (strcmp(d->name, ".") != 0 && strcmp(d->name, "..") != 0)
+				remove_below(owner, dir, d->name, depth + 1);
 		}
 	}
 	return unlink_name(dfd, name, AT_REMOVEDIR);
