@@ -23,7 +23,7 @@ echo "the workspace now holds: $(ls "$dir/workspace"): $(cat "$dir/workspace/res
 echo
 echo "what held, read back from the kernel before the command was released:"
 sed -n 's/.*"enforced":\[\([^]]*\)\],"missing":\[\([^]]*\)\].*/  enforced  \1\n  missing   \2/p' \
-	"$dir/result.json" | tr -d '"' | sed 's/,/ /g'
+	"$dir/result.json" | tr -d '"' | sed 's/,/ /g; s/^  missing *$/  missing   nothing/'
 echo "and what was refused, counted by the kernel:"
 sed -n 's/.*"denied":\[\([^]]*\)\].*/\1/p' "$dir/result.json" | tr '}' '\n' |
 	sed -n 's/.*"target":"\([^"]*\)".*"count":\([0-9]*\).*/  \1 (\2)/p'

@@ -659,5 +659,6 @@ def test_what_make_run_shows(who):
     assert p.returncode == 0, (out, err)
     held = re.search(r"^  enforced +(.*)$", out, re.M)
     assert held and set(BASE_LAYERS) <= set(held[1].split()), out
+    assert re.search(r"^  missing +\S", out, re.M), out
     assert "written inside" in out and "Everything that is required can be enforced here." in out, out
     assert re.search(r"^  secrets .*No such file", out, re.M) and re.search(r"^  mount \(1\)", out, re.M), out
