@@ -86,9 +86,10 @@ def meson_tests(count, build, suite, label):
         for line in f:
             t = json.loads(line)
             name = f"{label}/{t['name']}"
-            inner = re.findall(r"\[==========\].*: (\d+) test\(s\) run|"
-                               r"\[  PASSED  \] (\d+) test", t.get("stdout") or "")
-            ran = sum(int(b) for _, b in inner if b) or 1
+            # cmocka writes that on standard error
+            passed = re.findall(r"\[  PASSED  \] (\d+) test",
+                                (t.get("stdout") or "") + (t.get("stderr") or ""))
+            ran = sum(int(n) for n in passed) or 1
             if t["result"] == "OK":
                 count.passed += ran
             elif t["result"] == "SKIP":
