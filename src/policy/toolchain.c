@@ -154,11 +154,13 @@ static void trim_path(struct finder *f)
 {
 	char **v = f->out->path;
 
+	if (!v)
+		return;
 	for (size_t i = strv_len(v); i && is_standard(v[i - 1]); i--) {
 		free(v[i - 1]);
 		v[i - 1] = NULL;
 	}
-	if (v && !v[0]) {
+	if (!v[0]) {
 		free(v);
 		f->out->path = NULL;
 	}
