@@ -182,7 +182,10 @@ static void probe_kernel(struct probe_result *out, int *n)
 		snprintf(r->fix, sizeof r->fix, "use Linux 5.13 or later");
 }
 
-static void probe_namespaces(struct probe_result *out, int *n)
+#define NEEDS_USER "needs a user namespace"
+
+/* False: there are no user namespaces, the cause of all that fails besides. */
+static bool probe_namespaces(struct probe_result *out, int *n)
 {
 	static const struct {
 		const char *name;
@@ -212,7 +215,7 @@ static void probe_namespaces(struct probe_result *out, int *n)
 					      &made) : EPERM;
 		r = add(out, n, kinds[i].name, LAYER_BIT(kinds[i].layer), e);
 		if (e && !have_user)
-			snprintf(r->detail, sizeof r->detail, "needs a user namespace");
+			snprintf(r->detail, sizeof r->detail, NEEDS_USER);
 		else if (e)
 			snprintf(r->fix, sizeof r->fix,
 				 "check /proc/sys/user/max_*_namespaces and the kernel's "
@@ -221,20 +224,26 @@ static void probe_namespaces(struct probe_result *out, int *n)
 	e = have_user ? in_namespaces(CLONE_NEWUSER | CLONE_NEWNS, do_mounts, &made) :
 			EPERM;
 	r = add(out, n, "mounting", LAYER_BIT(LAYER_MOUNT), e);
-	snprintf(r->detail, sizeof r->detail, "%s%s", e ? strerror(e) : "",
-		 e ? "" : root_probe_api() == ROOT_API_NEW ? "new mount interface" :
-							     "classic mount interface");
-	if (e)
+	if (e && !have_user)
+		snprintf(r->detail, sizeof r->detail, NEEDS_USER);
+	else if (e)
 		snprintf(r->fix, sizeof r->fix,
 			 "an AppArmor or SELinux rule, or a container's filter, "
 			 "refuses mounts: allow them for brig");
+	else
+		snprintf(r->detail, sizeof r->detail, "%s",
+			 root_probe_api() == ROOT_API_NEW ? "new mount interface" :
+							    "classic mount interface");
 	e = have_user ? in_namespaces(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID,
 				      do_proc, &made) : EPERM;
 	r = add(out, n, "fresh /proc", LAYER_BIT(LAYER_PID), e);
-	if (e)
+	if (e && !have_user)
+		snprintf(r->detail, sizeof r->detail, NEEDS_USER);
+	else if (e)
 		snprintf(r->fix, sizeof r->fix,
 			 "parts of /proc are covered here (a container?): run brig where "
 			 "/proc is whole");
+	return have_user;
 }
 
 static int in_child(probe_fn *fn)
@@ -310,7 +319,7 @@ static void probe_cgroups(struct probe_result *out, int *n)
 
 /* Root's own workspaces are shown under another id, which not every file system
  * can do. */
-static void probe_idmap(struct probe_result *out, int *n)
+static void probe_idmap(struct probe_result *out, int *n, bool have_user)
 {
 	char here[256];
 	int why;
@@ -318,6 +327,11 @@ static void probe_idmap(struct probe_result *out, int *n)
 	if (geteuid() != 0 || !getcwd(here, sizeof here))
 		return;
 	struct probe_result *r = add(out, n, "id-mapped mounts", 0, 0);
+	if (!have_user) {
+		r->state = PROBE_DEGRADED;
+		snprintf(r->detail, sizeof r->detail, NEEDS_USER);
+		return;
+	}
 	if (root_idmap_works(here, &why)) {
 		snprintf(r->detail, sizeof r->detail, "work for %s", here);
 		return;
@@ -334,8 +348,7 @@ int probe_native(struct probe_result out[PROBE_MAX])
 	int n = 0;
 
 	probe_kernel(out, &n);
-	probe_namespaces(out, &n);
-	probe_idmap(out, &n);
+	probe_idmap(out, &n, probe_namespaces(out, &n));
 	probe_filters(out, &n);
 	probe_cgroups(out, &n);
 	return n;

@@ -235,6 +235,10 @@ def test_no_user_namespaces_doctor(who):
     assert n["error"]["code"] == "USERNS_DENIED"
     p = next(p for p in n["probes"] if p["name"] == "user namespace")
     assert p["state"] == "failed" and "sysctl" in p["fix"]
+    # what fails because of that names no other cause, and no other fix
+    for p in n["probes"]:
+        if p["name"] in ("mounting", "fresh /proc", "id-mapped mounts") or p["name"].endswith(" namespace"):
+            assert p["name"] == "user namespace" or (p["detail"], p["fix"]) == ("needs a user namespace", None), p
 
 
 # As these systems have it: a file that says so, and a kernel that refuses.  First the clone
