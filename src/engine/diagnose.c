@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/stat.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -34,6 +37,9 @@ static long number_in(const char *path)
 #define NO_NAMESPACES "use --backend landlock, which needs no namespaces; or run brig on " \
 		      "the host, or with a profile that allows clone3, unshare, setns and mount"
 
+#define NOT_IN_CHROOT "use --backend landlock, which needs no namespaces; or run brig outside " \
+		      "of the chroot, or in a root directory made by pivot_root"
+
 static int filtered_already(void)
 {
 	big_buffer char text[4096];
@@ -58,6 +64,17 @@ static const char *zero_limit(void)
 	return NULL;
 }
 
+/* The root directory is not where a mount begins, as that of a mount namespace is.  (One that
+ * is a mount of its own cannot be told from that.) */
+static bool in_chroot(void)
+{
+	struct statx st;
+
+	return syscall(SYS_statx, AT_FDCWD, "/", AT_NO_AUTOMOUNT, 0, &st) == 0 &&
+	       st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT &&
+	       !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
+
 static void raise_limit(struct brig_error *err, const char *limit)
 {
 	err_fix(err, "as root: write a larger number (15000, say) to /proc/sys/%s", limit);
@@ -71,6 +88,9 @@ int diagnose_userns(int errnum, struct brig_error *err)
 		why = "user.max_user_namespaces is 0";
 		fix = "as root: sysctl -w user.max_user_namespaces=15000 (and put "
 		      "it in /etc/sysctl.d)";
+	} else if (errnum == EPERM && in_chroot()) {
+		why = "brig runs in a chroot, and the kernel makes none there";
+		fix = NOT_IN_CHROOT;
 	} else if (number_in("/proc/sys/kernel/unprivileged_userns_clone") == 0) {
 		why = "kernel.unprivileged_userns_clone is 0";
 		fix = "as root: sysctl -w kernel.unprivileged_userns_clone=1";
@@ -101,8 +121,8 @@ int diagnose_userns(int errnum, struct brig_error *err)
 		why = "a system-call filter around brig refuses it (a container's?)";
 		fix = NO_NAMESPACES;
 	} else {
-		why = "the kernel refused it";
-		fix = "brig doctor shows what is missing";
+		why = "the kernel refused it (to a chroot, or by a security module)";
+		fix = NOT_IN_CHROOT;
 	}
 	err_set(err, errnum == ENOSYS ? BRIG_E_KERNEL_TOO_OLD : BRIG_E_USERNS_DENIED,
 		errnum, "clone",

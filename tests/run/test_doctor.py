@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import struct
 import subprocess
 import termios
@@ -239,6 +240,20 @@ def test_no_user_namespaces_doctor(who):
     for p in n["probes"]:
         if p["name"] in ("mounting", "fresh /proc", "id-mapped mounts") or p["name"].endswith(" namespace"):
             assert p["name"] == "user namespace" or (p["detail"], p["fix"]) == ("needs a user namespace", None), p
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="chroot takes root")
+def test_a_chroot_is_named(who):
+    """The kernel refuses to whoever is in one, and says no more than EPERM."""
+    top = who.mkdir(who.base / "top")
+    who.mkdir(top / "ws")
+    shutil.copy(BRIG, top / "brig")
+    enter = ["chroot", "--userspec=%d:%d" % (who.uid, who.gid), "--groups=", top, "/brig"]
+    p = subprocess.run([*enter, "run", "--workspace", "/ws", "--", "/brig"], env=who.env, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=30)
+    assert p.returncode == 125 and p.stderr.count("\n") == 1, p
+    assert p.stderr.startswith("brig: USERNS_DENIED: ") and "in a chroot" in p.stderr, p
+    assert "--backend landlock" in p.stderr and "brig doctor shows" not in p.stderr, p
 
 
 # As these systems have it: a file that says so, and a kernel that refuses.  First the clone
