@@ -313,6 +313,17 @@ def test_signals_are_for_the_whole_group(who):
     assert p.wait(5) == 7
 
 
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signal_before_the_release(who, sig):
+    """It waits for brig already: nothing runs, and nothing is said to be wrong with the machine."""
+    def wait_for_brig():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [sig])
+        os.kill(os.getpid(), sig)
+    r = who.run(*who.ran_marker(), preexec_fn=wait_for_brig)
+    assert r.code == 125 and r.json["ran"] is False and not who.marker.exists(), r
+    r.refused(125, "SETUP_FAILED", "interrupted before the command was released", "start it again")
+
+
 def test_umask_and_priority(who):
     def spoil():
         os.umask(0)
