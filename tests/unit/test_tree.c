@@ -211,7 +211,9 @@ static void test_scratch(void **state)
 	assert_int_equal(fchmod(s.fd, 0), 0);
 	/* a process that only knew the plan does not touch what may be anybody's */
 	assert_int_equal(scratch_remove(&twin, geteuid(), getegid()), -ESTALE);
+	assert_int_equal(fchmod(s.fd, 0700), 0); /* only root looks into others */
 	assert_int_equal(fstatat(s.fd, "d", &st, 0), 0);
+	assert_int_equal(fchmod(s.fd, 0), 0);
 	/* one that was told which it is removes it as well */
 	twin.dev = s.dev;
 	twin.ino = s.ino;
