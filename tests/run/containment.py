@@ -38,6 +38,19 @@ class Backend:
         return None
 
 
+class Firejail(Backend):
+    """In a container, or where it takes what is around it for one, it runs the command as it is."""
+    idle = None
+
+    def absent(self):
+        why = super().absent()
+        if not why and self.idle is None:
+            p = subprocess.run(["firejail", "--noprofile", "--", "true"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+            self.idle = "existing sandbox was detected" in p.stdout
+        return why or (self.idle and "firejail sees a sandbox around it, and confines nothing") or None
+
+
 def host_image():
     """Nothing but directories and links: /usr is the host's, read-only."""
     out = io.BytesIO()
@@ -106,8 +119,8 @@ BACKENDS = {
     "landlock": Backend(["--backend", "landlock"], note="no namespaces"),
     "docker": Container("runc", note="a container, with runc"),
     "runsc": Container("runsc-cg", note="a container, with gVisor"),
-    "firejail": Backend(["--backend", "wrapper", "--wrapper", "firejail"], program="firejail",
-                        shell=True, unconfined=True, note="`--backend wrapper --wrapper firejail`"),
+    "firejail": Firejail(["--backend", "wrapper", "--wrapper", "firejail"], program="firejail",
+                         shell=True, unconfined=True, note="`--backend wrapper --wrapper firejail`"),
 }
 
 NO_PID = "no pid namespace: processes outside can be seen by name, not touched"
