@@ -40,7 +40,9 @@ def test_what_a_run_executes_lies_together():
     wanted = re.findall(r"\*\(\.text\.(\w+) \.text\.\1\.\*\)", text)
     here = [name for name in wanted if name in at]
     assert len(wanted) > 300 and len(here) > 0.9 * len(wanted), "time for tools/order.py"
-    assert all(start <= at[name] < start + size for name in here if name not in ("dummy", "cleanup"))
+    # several functions have one name, or another one in another version of musl
+    elsewhere = ("dummy", "cleanup", "fstat", "fstatat")
+    assert not [x for x in here if not start <= at[x] < start + size and x not in elsewhere]
     # a few pieces of 64 KiB, of nine
     assert size < 256 * 1024
     assert start <= at["engine_run"] < start + size and not start <= at["docker_call"] < start + size
