@@ -40,6 +40,8 @@ def test_containment(backend, case, base, account):
     box = box_of(backend, base, account)
     word, detail = containment.verdict(name, backend, fn, box)
     assert word != containment.FAILED, "%s: %s" % (name, detail)
+    if detail == containment.NO_GROUP:
+        pytest.skip("not root: %s" % detail)  # the table is about what root's brig does then
     # the published table says the same
     told = containment.published(REPO / "docs/containment.md").get((name, backend))
     assert told == word, "docs/containment.md says %r, it is %r: run tools/containment.py" % (told, word)
