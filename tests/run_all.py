@@ -258,13 +258,17 @@ def stage_run_host(count, args):
     pytest(count, args, "run", "-m", "not engine and not prompt")
 
 
-def stage_run_engines(count, args):
-    """What needs one: it waits for dockerd and gVisor most of the time.  Its mounts are
-    nobody else's, nor are the processes and files of its test user."""
-    prefix = []
+def own_mounts():
+    """The words before a command whose mounts are to be nobody else's: engines make some."""
     if os.geteuid() == 0 and shutil.which("unshare"):
-        prefix = ["unshare", "--mount", "--propagation", "private"]
-    pytest(count, args, "run", "-m", "engine", may_skip_all=True, prefix=prefix,
+        return ["unshare", "--mount", "--propagation", "private"]
+    return []
+
+
+def stage_run_engines(count, args):
+    """What needs one: it waits for dockerd and gVisor most of the time.  The processes and
+    files of its test user are nobody else's either."""
+    pytest(count, args, "run", "-m", "engine", may_skip_all=True, prefix=own_mounts(),
            env={"BRIG_TEST_ACCOUNT": "brigtest-engine"})
 
 
@@ -294,7 +298,8 @@ def stage_run_prompt(count, args):
 
 
 def stage_egress_most(count, args):
-    pytest(count, args, "egress", "-m", "not prompt", env={"BRIG_TEST_ACCOUNT": "brigtest-egress"})
+    pytest(count, args, "egress", "-m", "not prompt", prefix=own_mounts(),
+           env={"BRIG_TEST_ACCOUNT": "brigtest-egress"})
 
 
 def stage_egress_prompt(count, args):

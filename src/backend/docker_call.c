@@ -445,11 +445,13 @@ static void release_and_run(struct docker_run *r, uint64_t t_start)
 {
 	struct brig_result *res = r->res;
 
-	if (check_interrupt(r, &res->error) < 0 || send_go(r, &res->error) < 0)
+	if (check_interrupt(r, &res->error) < 0)
+		return;
+	r->t_release = now_ns();
+	if (send_go(r, &res->error) < 0)
 		return;
 	r->released = true;
 	res->ran = true;
-	r->t_release = now_ns();
 	res->setup_us = (r->t_release - t_start) / 1000;
 	docker_terminal_start(r);
 	watch(r);

@@ -159,6 +159,7 @@ static void judge_and_release(struct tree *t)
 	/* before the command can look at its terminal, or change the caller's */
 	watch_terminal(&t->term, &t->sig);
 	const struct wire go = { .type = WIRE_GO };
+	t->t_release = now_ns(); /* the command may take our processor with the next call */
 	if (send(t->ctl, &go, sizeof go, MSG_NOSIGNAL) != (ssize_t)sizeof go) {
 		int e = errno;
 		hear_why(t);
@@ -167,7 +168,6 @@ static void judge_and_release(struct tree *t)
 	}
 	t->released = true;
 	t->res->ran = true;
-	t->t_release = now_ns();
 	t->res->setup_us = (t->t_release - t->t_start) / 1000;
 	/* It has its own copies: end of file must mean that it closed them. */
 	tree_close_ends(&t->ends);

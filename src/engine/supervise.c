@@ -379,6 +379,7 @@ static void judge_and_release(struct run *r)
 	/* by its number: it should still be there */
 	if (r->l.who.called && sys_pidfd_send_signal(r->job_pidfd, 0, 0) == 0)
 		place_call(&r->l.place, r->job);
+	r->t_release = now_ns(); /* the command may take our processor with the next call */
 	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
 		int e = errno;
 		hear_why(r);
@@ -387,7 +388,6 @@ static void judge_and_release(struct run *r)
 	}
 	r->released = true;
 	r->res->ran = true;
-	r->t_release = now_ns();
 	r->res->setup_us = (r->t_release - r->t_start) / 1000;
 }
 
