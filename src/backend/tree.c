@@ -274,16 +274,6 @@ static int hand_over(struct tree *t, enum wire_type type, const int *fds, size_t
 			       "handing over descriptors") : 0;
 }
 
-/* What ends our process group must not end the keeper before the group is made, and with
- * it the one who would remove that. */
-static void await_office(const struct tree *t)
-{
-	struct pollfd gone = { .fd = t->keeper_pidfd, .events = POLLIN };
-
-	while (!word_is_set(&t->in_office) && poll(&gone, 1, 0) == 0)
-		word_await(&t->in_office);
-}
-
 static int make_groups(struct tree *t, struct brig_error *err)
 {
 	int r = make_limits(t, true, err);
@@ -299,7 +289,9 @@ static int make_the_rest(struct tree *t, struct brig_error *err)
 	int r = 0;
 
 	if (t->group_first) {
-		await_office(t);
+		/* What ends our process group must not end the keeper before the group is made,
+		 * and with it the one who would remove that. */
+		tree_await_office(t);
 		r = make_limits(t, false, err);
 		t->group_failed = r < 0;
 		word_set(&t->group_done);

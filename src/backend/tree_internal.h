@@ -63,10 +63,10 @@ struct tree {
 	bool planned;     /* settle() has something to go by */
 	bool late_limits; /* groups are made while it starts, and handed over */
 	/* Version 2: it is born in its group, which is made when the keeper is there, who
-	 * would have to remove it.  The words: that it is, and that the group is,
-	 * or will not be. */
+	 * would have to remove it. */
 	bool group_first, group_failed;
-	uint32_t in_office, group_done;
+	uint32_t in_office;  /* word: the keeper on our memory does what it is there for */
+	uint32_t group_done; /* word: the group is there, or will not be */
 
 	int offered; /* what offer() made, or -1 */
 	struct tree_ends ends;
@@ -106,6 +106,9 @@ struct tree {
 
 /* Does this result of spawn() mean that clone3() is not to be had? */
 bool tree_no_clone3(pid_t pid);
+/* Until the keeper on our memory is told of our end, and of its children's.  False: it is not
+ * any more. */
+bool tree_await_office(const struct tree *t);
 /* The keeper's process, and the command's; arg is a struct tree. */
 int keeper_main(void *arg);
 int tree_child_main(void *arg);

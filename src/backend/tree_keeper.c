@@ -211,6 +211,8 @@ static bool take_office(struct keeper *k)
 	if (prctl(PR_SET_PDEATHSIG, NOTICE, 0, 0, 0) < 0)
 		return false;
 	k->orphaned = is_orphan(k);
+	if (k->t->borrowed)
+		word_set(&k->t->in_office);
 	return true;
 }
 
@@ -247,7 +249,6 @@ int keeper_main(void *arg)
 	if (t->group_first) {
 		if (!take_office(&k))
 			return 1;
-		word_set(&t->in_office);
 		r = await_group(&k);
 	}
 	/* else the command's process does it: there is another processor for that */

@@ -122,6 +122,17 @@ static bool meets(struct tree *t, unsigned holds)
 	return false;
 }
 
+bool tree_await_office(const struct tree *t)
+{
+	struct pollfd gone = { .fd = t->keeper_pidfd, .events = POLLIN };
+	const uint64_t start = now_ns();
+
+	while (!word_is_set(&t->in_office) && poll(&gone, 1, 0) == 0 &&
+	       deadline_left(start, SETUP_DEADLINE_MS) > 0)
+		word_await(&t->in_office);
+	return word_is_set(&t->in_office);
+}
+
 /* The heart of "fail closed". */
 static void judge_and_release(struct tree *t)
 {
@@ -154,6 +165,12 @@ static void judge_and_release(struct tree *t)
 	}
 	if (job->before_release && job->before_release(job->arg, err) < 0) {
 		tree_end(t);
+		return;
+	}
+	/* whoever would end the tree if we could not */
+	if (t->borrowed && !tree_await_office(t)) {
+		hear_why(t);
+		fail(t, BRIG_E_SETUP_FAILED, ECHILD, "setup", "the process that ends the others");
 		return;
 	}
 	/* before the command can look at its terminal, or change the caller's */

@@ -220,7 +220,11 @@ def test_tree_others_killed_at_every_call(who, inject, quarantine, tree_scene):
             p = [x for x in p if x not in ("nothing ran, exit 137", "nothing ran, ran:true")]
         return p
 
-    judge(held_and_killed(who, inject, ["custodian", "job"], True, tree_scene, TREE_BASE), wrong, quarantine)
+    results = held_and_killed(who, inject, ["custodian", "job"], True, tree_scene, TREE_BASE)
+    judge(results, wrong, quarantine)
+    # it makes itself the keeper by these: not before that is anything released
+    office = [o for f, o, _ in results if f.startswith("custodian:prctl:")]
+    assert len(office) == 3 and not any(o.ran or (o.json and o.json["ran"]) for o in office), office
 
 
 # -- a command that has planted a protected file -----------------------------------
