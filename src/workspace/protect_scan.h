@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The look at a workspace before a run, as its two files share it. */
+/* The look at a workspace before a run, as its files share it. */
 #ifndef WORKSPACE_PROTECT_SCAN_H
 #define WORKSPACE_PROTECT_SCAN_H
 
@@ -38,7 +38,7 @@ struct place {
 	char path[PATH_MAX], target[PATH_MAX];
 };
 
-/* protect.c.  All of them: 0 or -errno with s->err. */
+/* protect_scan.c.  All of them: 0 or -errno with s->err. */
 int scan_add(struct scan *s, enum protect_kind kind, const char *path, int fd,
 	     const struct stat *st, char *target);
 int scan_add_whole(struct scan *s, const char *path);
