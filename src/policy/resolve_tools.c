@@ -65,6 +65,19 @@ static int show(struct spec *s, const struct toolchain_mount *m,
 	return r;
 }
 
+/* As --protect would; what is no such path git does not find either. */
+static int protect_hooks(struct spec *s, const char *path)
+{
+	cleanup_free char *norm = NULL;
+
+	if (!path || !s->protect || strchr(path, '*'))
+		return 0;
+	cleanup_free char *abs = str_fmt("/%s", path);
+	if (!abs)
+		return -ENOMEM;
+	return path_normalise(abs, &norm) < 0 || !norm[1] ? 0 : strv_add(&s->protect, norm + 1);
+}
+
 static int show_tools(const struct brig_spec *rq, struct spec *s, const char *home,
 		      unsigned presets, struct brig_error *err)
 {
@@ -94,6 +107,8 @@ static int show_tools(const struct brig_spec *rq, struct spec *s, const char *ho
 	s->tool_path = take_ptr(found.path);
 	s->tool_env = take_ptr(found.env);
 	s->gitconfig = take_ptr(found.gitconfig);
+	if (r == 0)
+		r = protect_hooks(s, found.hooks);
 	s->notes = take_ptr(found.notes);
 	toolchain_free(&found);
 	return r;
@@ -136,6 +151,11 @@ int resolve_tools(const struct brig_spec *rq, struct spec *s,
 		presets = 0;
 	if (r == 0 && presets)
 		r = show_tools(rq, s, home, presets, err);
+	if (r == 0 && !(presets & TOOLCHAIN_BIT(TOOLCHAIN_GIT))) {
+		const struct toolchain_input in = { .home = home, .env = own_env };
+		cleanup_free char *hooks = toolchain_hooks(&in);
+		r = protect_hooks(s, hooks);
+	}
 	if (r == 0 && home && s->backend != BACKEND_NONE && s->backend != BACKEND_WRAPPER)
 		r = mask_credentials(s, home, err);
 	return r == -ENOMEM && (!err || err->code == BRIG_E_OK) ?

@@ -79,6 +79,7 @@ void toolchain_free(struct toolchain *t)
 	strv_free(t->env);
 	strv_free(t->notes);
 	free(t->gitconfig);
+	free(t->hooks);
 	*t = (struct toolchain){ 0 };
 }
 

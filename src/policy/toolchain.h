@@ -68,6 +68,7 @@ struct toolchain {
 	char **path;
 	char **env;      /* NAME=VALUE; values name only what can be seen inside */
 	char *gitconfig; /* text for a system-wide gitconfig inside, or NULL */
+	char *hooks;     /* toolchain_hooks(), where the preset git is wanted */
 	char **notes;    /* what was found and what was left out, printable */
 };
 
@@ -92,5 +93,9 @@ struct toolchain_input {
 int toolchain_detect(const struct toolchain_input *in, struct toolchain *out,
 		     struct brig_error *err);
 void toolchain_free(struct toolchain *t);
+
+/* A relative core.hooksPath in the caller's own git configuration: git looks there in every
+ * work tree, and executes what it finds.  Fresh memory, NULL when there is none. */
+char *toolchain_hooks(const struct toolchain_input *in);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The caller's git identity and known hosts.  Of the caller's git configuration
- * two values are taken and nothing else: it may name credential helpers,
- * signing keys and programs to run.  [include] is not followed.
+ * two values are shown inside and nothing else: it may name credential helpers,
+ * signing keys and programs to run.  A third one says what to protect.  [include] is
+ * not followed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -152,12 +153,17 @@ static bool read_setting(struct gitconf_text *t, const struct gitconf_section *s
 		else if (c >= 0 && c != '\n')
 			return false;
 	}
-	if (s->sub || strcasecmp(s->name, "user") != 0 || v.unfit)
-		return true;
-	if (strcasecmp(key, "name") == 0)
-		memcpy(id->name, v.text, v.len + 1);
-	else if (strcasecmp(key, "email") == 0)
-		memcpy(id->email, v.text, v.len + 1);
+	const struct {
+		const char *section, *key;
+		char *to;
+	} ours[] = { { "user", "name", id->name },
+		     { "user", "email", id->email },
+		     { "core", "hooksPath", id->hooks } };
+
+	for (size_t i = 0; i < ARRAY_LEN(ours) && !s->sub && !v.unfit; i++)
+		if (strcasecmp(s->name, ours[i].section) == 0 &&
+		    strcasecmp(key, ours[i].key) == 0)
+			memcpy(ours[i].to, v.text, v.len + 1);
 	return true;
 }
 
@@ -257,13 +263,31 @@ static void read_identities(struct finder *f, struct git_identity *id)
 		read_identity(f, path, id);
 }
 
+/* An absolute one leads to a place of the user's. */
+static char *relative_hooks(const struct git_identity *id)
+{
+	return id->hooks[0] && !strchr("/~", id->hooks[0]) ? strdup(id->hooks) : NULL;
+}
+
+char *toolchain_hooks(const struct toolchain_input *in)
+{
+	struct toolchain notes = { 0 };
+	struct finder f = { .in = in, .out = &notes };
+	struct git_identity id = { .name = "" };
+
+	read_identities(&f, &id);
+	toolchain_free(&notes);
+	return relative_hooks(&id);
+}
+
 void find_git(struct finder *f)
 {
-	struct git_identity id = { "", "" };
+	struct git_identity id = { .name = "" };
 
 	if (!wanted(f, TOOLCHAIN_GIT))
 		return;
 	read_identities(f, &id);
+	f->out->hooks = relative_hooks(&id);
 	f->out->gitconfig = git_config_write(&id, f->in->workspace_dst);
 	if (!f->out->gitconfig)
 		f->failed = true;

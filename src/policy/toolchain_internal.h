@@ -167,8 +167,9 @@ void python_user_site(struct finder *f);
 enum { IDENTITY_MAX = 256 };
 struct git_identity {
 	char name[IDENTITY_MAX], email[IDENTITY_MAX]; /* "" when not set */
+	char hooks[IDENTITY_MAX];
 };
-/* Takes user.name and user.email out of a config file's text, over what is in
+/* Takes user.name, user.email and core.hooksPath out of a config file's text, over what is in
  * *id.  False, with *id untouched, when git itself would refuse the text. */
 bool git_identity_parse(const char *text, size_t len, struct git_identity *id);
 /* The gitconfig for inside; fresh memory, NULL when out of it. */

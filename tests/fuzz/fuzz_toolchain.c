@@ -35,7 +35,7 @@ static void check_value(const char *s, size_t cap)
 
 static void fuzz_identity(const char *text, size_t size)
 {
-	struct git_identity id = { "before", "" }, again = { "", "" };
+	struct git_identity id = { .name = "before" }, again = { .name = "" };
 
 	if (!git_identity_parse(text, size, &id)) {
 		need(streq(id.name, "before") && !*id.email);
@@ -43,6 +43,7 @@ static void fuzz_identity(const char *text, size_t size)
 	}
 	check_value(id.name, sizeof id.name);
 	check_value(id.email, sizeof id.email);
+	check_value(id.hooks, sizeof id.hooks);
 	/* a directory with the same bytes must not break out of its line */
 	cleanup_free char *dir = calloc(1, size + 2);
 	cleanup_free char *made = NULL;

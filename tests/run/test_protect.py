@@ -356,3 +356,24 @@ def test_a_stopped_supervisor_still_looks(user, backend):
     counts = {d["target"]: d["count"] for d in j["denied"]}
     assert counts["fanotify_init"] > 1000 and ".vscode" in counts and ".envrc" in counts, counts
     assert not (user.ws / ".vscode").exists() and not (user.ws / ".envrc").exists()
+
+
+@pytest.mark.parametrize("opts", [[], ["--toolchains", "none"]], ids=["tools", "no tools"])
+def test_where_the_callers_own_git_settings_look_for_hooks(who, opts):
+    """A relative core.hooksPath there is one in every work tree, whether or not it is there."""
+    who.write(who.home / ".gitconfig", "[core]\n\thooksPath = ./tools/hooks/\n")
+    who.host("git", "init", "-q", ".", env={"HOME": str(who.home)})
+    r = who.sh("mkdir -p tools/hooks && echo evil > tools/hooks/post-checkout && echo fine > tools/other", opts)
+    assert r.code == 0 and (who.ws / "tools/other").read_text() == "fine\n"
+    assert not os.path.lexists(who.ws / "tools/hooks"), r.json
+    assert [d["target"] for d in r.json["denied"]] == ["tools/hooks"]
+    who.write(who.ws / "tools/hooks/post-checkout", "mine\n", 0o755)
+    r = who.sh("echo evil > tools/hooks/post-checkout", opts)
+    assert r.code != 0 and (who.ws / "tools/hooks/post-checkout").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("value", ["/opt/hooks", "~/hooks", "../hooks", "a/*/b", "."])
+def test_settings_for_hooks_that_are_not_in_the_workspace(who, value):
+    who.write(who.home / ".gitconfig", "[core]\n\thooksPath = %s\n" % value)
+    r = who.sh("mkdir -p opt hooks a/x/b && : > hooks/f && : > file")
+    assert r.code == 0 and r.json["denied"] == [], r.json

@@ -823,19 +823,25 @@ static void test_git_identity(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct git_identity id = { "", "" };
+		struct git_identity id = { .name = "" };
 		bool ok = git_identity_parse(cases[i].text, strlen(cases[i].text), &id);
 		if (ok != (cases[i].name != NULL) ||
 		    (ok && !streq(id.name, cases[i].name)))
 			fail_msg("%s: %d '%s'", cases[i].text, ok, id.name);
 	}
-	struct git_identity id = { "", "" };
+	struct git_identity id = { .name = "" };
 	assert_false(git_identity_parse("[user]\nname = a\0b\n", 18, &id));
 	char big[1024];
 	snprintf(big, sizeof big, "[user]\nname = %0600d\nemail = e\n", 1);
 	assert_true(git_identity_parse(big, strlen(big), &id));
 	assert_string_equal(id.name, "");
 	assert_string_equal(id.email, "e");
+	static const char hooks[] = "[Core]\nHOOKSPATH = .h/x # c\n[user]\nname=A\n";
+	assert_true(git_identity_parse(hooks, strlen(hooks), &id));
+	assert_string_equal(id.hooks, ".h/x");
+	static const char none[] = "[core]\nhookspath =\n";
+	assert_true(git_identity_parse(none, strlen(none), &id));
+	assert_string_equal(id.hooks, "");
 }
 
 static void test_no_memory_is_kept(void **state)
