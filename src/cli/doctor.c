@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/json.h"
@@ -89,6 +90,23 @@ static struct brig_result *not_another(struct brig_result *res, const struct bac
 	return NULL;
 }
 
+/* As root: somebody's directory, so that the trial is about the engine; whether root's own can
+ * be shown is a probe of its own.  By descriptor: the place may be another user's, who can give
+ * the name to something else meanwhile. */
+static int give_away(const char *dir)
+{
+	struct stat st;
+	cleanup_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (geteuid() != 0)
+		return 0;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_uid != 0)
+		return -ESTALE;
+	return fchown(fd, 65534, 65534) < 0 ? -errno : 0;
+}
+
 /* The last and strongest probe: a real sandbox, through the whole pipeline.  Under the
  * policy, but for a directory of its own; net is NULL for what that says. */
 static struct brig_result *try_one(const struct question *q, const struct backend *b,
@@ -108,10 +126,9 @@ static struct brig_result *try_one(const struct question *q, const struct backen
 		err_fix(err, "it has to exist, and whoever runs brig to be allowed to make one "
 			     "there (/tmp: mode 1777)");
 	} else {
-		/* As root: somebody's directory, so that the trial is about the
-		 * engine; whether root's own can be shown is a probe of its own. */
-		if (geteuid() == 0 && chown(dir, 65534, 65534) < 0)
-			err_set(err, BRIG_E_SETUP_FAILED, errno, "doctor", "%s", dir);
+		int r = give_away(dir);
+		if (r < 0)
+			err_set(err, BRIG_E_SETUP_FAILED, -r, "doctor", "%s", dir);
 		if (same_policy(rq, q->asked, err) == 0 &&
 		    brig_spec_set(rq, "workspace", dir, err) == 0 &&
 		    brig_spec_set(rq, "json", "", err) == 0 &&

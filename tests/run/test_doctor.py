@@ -10,10 +10,11 @@ import shutil
 import struct
 import subprocess
 import termios
+import time
 
 import pytest
 
-from conftest import BRIG, ESC, IS_ROOT, in_tmp
+from conftest import BRIG, ESC, IS_ROOT, in_tmp, make_who, need, wait_until
 
 LAYERS = ["user", "mount", "pid", "net", "ipc", "uts", "cgroup", "caps", "no_new_privs", "seccomp", "landlock"]
 
@@ -424,6 +425,27 @@ def test_a_policy_that_says_where_workspaces_are(who, text):
     f, r = under(who, text % place, "--json")
     n = json.loads(r.out)["backends"]["native"]
     assert r.code == 1 and str(place) in n["error"]["message"] and n["unmet"] == [], r
+
+
+def test_a_place_of_somebody_else(base, account):
+    """Whose it is can put something else where root has made its directory, which root then gave away."""
+    need("strace")
+    if not IS_ROOT:
+        pytest.skip("not root: there is nothing that it gives away")
+    who = make_who("root", base, account)
+    place, bait = who.mkdir(who.base / "workspaces"), who.write(who.base / "bait")
+    os.chown(place, *account)
+    f = who.write(who.base / "policy.yaml", "version: 1\nsandbox: {workspace: {root: %s}}\n" % place)
+    p = who.popen(["strace", "-o", "/dev/null", "-e", "trace=chown,fchown", "-e",
+                   "inject=chown,fchown:delay_enter=500000:when=1", BRIG, "doctor", "--config", f,
+                   "--backend", "native"], stdout=subprocess.DEVNULL)
+    assert wait_until(lambda: os.listdir(place), 10)
+    time.sleep(0.2)
+    theirs = place / os.listdir(place)[0]
+    theirs.rename(place / "moved")
+    theirs.symlink_to(bait)
+    p.wait(30)
+    assert bait.stat().st_uid == 0
 
 
 def test_a_fallback_is_no_answer_about_a_backend(user):
