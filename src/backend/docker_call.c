@@ -215,7 +215,8 @@ static void on_signal(struct docker_run *r)
 	if (read(r->sigfd, &si, sizeof si) != (ssize_t)sizeof si ||
 	    signals_ignored((int)si.ssi_signo))
 		return;
-	const struct park_signal sig = { (int32_t)si.ssi_signo }, stop = { SIGSTOP };
+	const struct park_signal sig = { (int32_t)si.ssi_signo }, stop = { SIGSTOP },
+				 cont = { SIGCONT };
 	if (sig.sig == SIGWINCH) {
 		docker_terminal_resize(r);
 		return;
@@ -224,9 +225,13 @@ static void on_signal(struct docker_run *r)
 	if (sig.sig != SIGTSTP || r->spec->pty)
 		return;
 	/* see signals_forward() */
-	signals_let_stop();
-	docker_frame_send(r->p->fd, PARK_SIGNAL, &stop, sizeof stop, NULL, 0);
-	raise(SIGSTOP);
+	bool stops = signals_let_stop();
+	if (stops) {
+		docker_frame_send(r->p->fd, PARK_SIGNAL, &stop, sizeof stop, NULL, 0);
+		raise(SIGSTOP);
+	}
+	if (!stops || signals_ignored(SIGCONT))
+		docker_frame_send(r->p->fd, PARK_SIGNAL, &cont, sizeof cont, NULL, 0);
 }
 
 /* Milliseconds until something is due, -1 for nothing; 0 it is. */

@@ -153,11 +153,14 @@ static void to_group(int pidfd, int sig)
 		sys_pidfd_send_signal(pidfd, sig, 0); /* before Linux 6.9; no leader */
 }
 
-void signals_let_stop(void)
+bool signals_let_stop(void)
 {
 	const struct timespec moment = { .tv_nsec = 10L * 1000 * 1000 };
+	sigset_t cont;
 
-	nanosleep(&moment, NULL);
+	sigemptyset(&cont);
+	sigaddset(&cont, SIGCONT);
+	return sigtimedwait(&cont, NULL, &moment) != SIGCONT;
 }
 
 void signals_forward(int pidfd, int sig, bool pty)
@@ -168,11 +171,13 @@ void signals_forward(int pidfd, int sig, bool pty)
 	/* The command has a session of its own, in which nobody takes care of jobs: of such a
 	 * group the kernel stops no process for SIGTSTP.  It would go on behind our back, and
 	 * no deadline would come. */
-	signals_let_stop();
-	to_group(pidfd, SIGSTOP);
-	raise(SIGSTOP);
+	bool stop = signals_let_stop();
+	if (stop) {
+		to_group(pidfd, SIGSTOP);
+		raise(SIGSTOP);
+	}
 	/* what continues us is passed on like every other signal */
-	if (signals_ignored(SIGCONT))
+	if (!stop || signals_ignored(SIGCONT))
 		to_group(pidfd, SIGCONT);
 }
 

@@ -66,8 +66,9 @@ bool signals_ends_setup(int sig);
 /* To the command's whole process group, as a terminal would do it.  Without a pty SIGTSTP
  * stops the group, and then us, until somebody continues us. */
 void signals_forward(int pidfd, int sig, bool pty);
-/* Between SIGTSTP and SIGSTOP: whoever has a handler for the former gets to it. */
-void signals_let_stop(void);
+/* Between SIGTSTP and SIGSTOP: whoever has a handler for the former gets to it.  False: SIGCONT
+ * has come meanwhile, which our stop would undo, and nobody would send another one. */
+bool signals_let_stop(void);
 
 /* One of them: to the terminal, or to the command once it is released.  True: it
  * ends a set-up that has not come that far. */

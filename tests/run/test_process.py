@@ -302,6 +302,24 @@ def test_stop_and_continue(user, backend):
         p.wait()
 
 
+@pytest.mark.parametrize("backend", ["native", "landlock", "bwrap"])
+def test_continued_before_it_has_stopped(user, backend):
+    """What stops brig a moment later took the SIGCONT away, and nobody sends another one."""
+    if backend == "bwrap":
+        need("bwrap")
+    for gap in (0.0005, 0.004):
+        p = user.popen([BRIG, "run", "--backend", backend, "--", "sh", "-c", "touch ready; sleep 0.3; rm ready; exit 5"])
+        try:
+            assert wait_until((user.ws / "ready").exists, 5)
+            p.send_signal(signal.SIGTSTP)
+            time.sleep(gap)
+            p.send_signal(signal.SIGCONT)
+            assert p.wait(5) == 5
+        finally:
+            p.kill()
+            p.wait()
+
+
 def test_signals_are_for_the_whole_group(who):
     """As a terminal does it: also for a child that its parent waits for."""
     if tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) < (6, 9):
