@@ -170,6 +170,8 @@ static void clean_up(struct keeper *k)
 	fd_close(&t->death_write);
 	if (t->job->egress)
 		egress_forget(t->job->egress);
+	/* a copy of the supervisor's memory knows nothing of it */
+	caller_tty_rescue(&t->term.caller);
 	if (k->command > 0)
 		end_all(k);
 	tree_settle(t, NULL);

@@ -418,10 +418,15 @@ def test_restored_when_the_command_is_killed(who, terminal, pty):
     assert termios.tcgetattr(t.slave) == t.before
 
 
-def test_restored_when_brig_is_killed(who, terminal):
-    """By the custodian; and not when somebody else has changed the settings since."""
+@pytest.mark.parametrize("backend", ["native", "landlock", "bwrap"])
+def test_restored_when_brig_is_killed(who, terminal, account, backend):
+    """By who cleans up; and not when somebody else has changed the settings since."""
+    if backend == "bwrap":
+        need("bwrap")
+    if who.is_root and backend != "native":
+        os.chown(who.ws, *account)
     for changed in (False, True):
-        t = terminal(BRIG, "run", "--pty", "--", "sh", "-c", "echo ready; sleep 100")
+        t = terminal(BRIG, "run", "--pty", "--backend", backend, "--", "sh", "-c", "echo ready; sleep 100")
         t.expect("ready")
         assert wait_until(lambda: not termios.tcgetattr(t.slave)[3] & termios.ICANON, 5)
         if changed:  # as a shell, which takes its terminal back
