@@ -78,7 +78,7 @@ static bool gitdir_of(struct scan *s, struct place *w, const char *dir)
 	} else if (!S_ISREG(st.st_mode) || !scan_read_gitdir(s, w->path, w->target)) {
 		return false;
 	}
-	return w->target[0] && protect_resolve(s->root, dir, w->target, w->cur) &&
+	return w->target[0] && scan_resolve(s, dir, w->target, w->cur) &&
 	       w->cur[0];
 }
 
@@ -234,7 +234,7 @@ static int scan_worktree(struct scan *s, struct place *w, const char *common, co
 		return 0;
 	cleanup_close int fd = scan_open(s, w->path, O_RDONLY | O_NONBLOCK);
 	if (fd < 0 || !protect_read_line(fd, "", w->target) ||
-	    !protect_resolve(s->root, git, w->target, place))
+	    !scan_resolve(s, git, w->target, place))
 		return 0;
 	size_t len = strlen(place);
 	struct stat st;
@@ -329,14 +329,7 @@ static int scan_setting(struct scan *s, struct place *w, const char *config, con
 	snprintf(base, sizeof base, "%s", from_tree ? tree : config);
 	if (!from_tree)
 		scan_pop(base);
-	if (value[0] == '/') {
-		size_t n = scan_root(s, value);
-		if (!n)
-			return 0;
-		value += n + strspn(value + n, "/");
-		base[0] = '\0';
-	}
-	if (!value[0] || !protect_resolve(s->root, base, value, path) || !path[0] ||
+	if (!value[0] || !scan_resolve(s, base, value, path) || !path[0] ||
 	    strchr(path, '*')) /* which would be a pattern here */
 		return 0;
 	int r = scan_pattern(s, w, path);

@@ -189,28 +189,22 @@ bool scan_join(char out[PATH_MAX], const char *a, const char *b)
 	return true;
 }
 
-/* By name as a rule; it may have another one, by a link to it or above it. */
-size_t scan_root(const struct scan *s, const char *target)
+bool scan_enter(struct scan *s, const char *target, char out[PATH_MAX])
 {
-	const size_t n = strlen(s->root);
-	big_buffer char start[PATH_MAX];
-	struct stat ws, st;
+	int r = protect_enter(s->wsfd, s->root, target, out);
 
-	if (n && !strncmp(target, s->root, n) && (!target[n] || target[n] == '/'))
-		return n;
-	if (strlen(target) >= sizeof start || fstat(s->wsfd, &ws) < 0)
-		return 0;
-	for (size_t i = 1; target[i - 1]; i++) {
-		start[i - 1] = target[i - 1];
-		start[i] = '\0';
-		if (target[i] && target[i] != '/')
-			continue;
-		if (fstatat(AT_FDCWD, start, &st, AT_NO_AUTOMOUNT) < 0)
-			return 0;
-		if (st.st_dev == ws.st_dev && st.st_ino == ws.st_ino)
-			return i;
-	}
-	return 0;
+	if (r < 0 && r != -ENOENT && !s->failed)
+		s->failed = r;
+	return r == 0;
+}
+
+bool scan_resolve(struct scan *s, const char *base, const char *target, char out[PATH_MAX])
+{
+	big_buffer char in[PATH_MAX];
+
+	if (target[0] != '/')
+		return protect_resolve(s->root, base, target, out);
+	return scan_enter(s, target, in) && protect_resolve(s->root, "", in, out);
 }
 
 /*
@@ -220,15 +214,14 @@ size_t scan_root(const struct scan *s, const char *target)
  */
 static bool follow(struct scan *s, struct place *w, const char *target)
 {
-	big_buffer char rest[PATH_MAX];
+	big_buffer char rest[PATH_MAX], in[PATH_MAX];
 
 	if (++s->links > LINKS_MAX)
 		return false;
 	if (target[0] == '/') {
-		size_t n = scan_root(s, target);
-		if (!n)
+		if (!scan_enter(s, target, in))
 			return false;
-		target += n;
+		target = in;
 		w->cur[0] = '\0';
 	}
 	if (!scan_join(rest, target, w->rest))

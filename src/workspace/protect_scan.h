@@ -51,8 +51,10 @@ struct protect_entry *scan_find(const struct protect *p, const char *path);
 enum protect_check scan_check_of(const char *name);
 /* a/b; false when it is too long. */
 bool scan_join(char out[PATH_MAX], const char *a, const char *b);
-/* How much of an absolute path leads to the workspace; 0 when it leads elsewhere. */
-size_t scan_root(const struct scan *s, const char *target);
+/* protect_enter(); false when it leads elsewhere. */
+bool scan_enter(struct scan *s, const char *target, char out[PATH_MAX]);
+/* protect_resolve(); an absolute target may come to the workspace by any name. */
+bool scan_resolve(struct scan *s, const char *base, const char *target, char out[PATH_MAX]);
 /* Takes the last component away. */
 void scan_pop(char *path);
 /* protect_open(); what is not there is not taken for that because we cannot look: see failed. */

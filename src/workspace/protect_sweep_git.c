@@ -79,6 +79,21 @@ static bool leads_to_modules(const struct sweep *s, const char *target)
 	       !strstr(target, "..");
 }
 
+/* As the scan did it, where the text is the user's: by whatever name it comes to the workspace. */
+static bool resolve(struct sweep *s, bool trusted, const char *base, const char *text,
+		    char out[PATH_MAX])
+{
+	const char *root = s->p->root ? s->p->root : "";
+	big_buffer char in[PATH_MAX];
+
+	if (!trusted || text[0] != '/')
+		return protect_resolve(root, base, text, out);
+	int r = protect_enter(s->wsfd, root, text, in);
+	if (r < 0 && r != -ENOENT)
+		sweep_error(s, r);
+	return r == 0 && protect_resolve(root, "", in, out);
+}
+
 /*
  * The git directory that the file or link `.git` in dfd (s->path) names, when
  * it is one that may be named: any, if the file was there before the run, as
@@ -108,7 +123,7 @@ static int open_gitfile(struct sweep *s, int dfd, bool link, char path[PATH_MAX]
 		return -ENAMETOOLONG;
 	memcpy(base, s->path, len);
 	base[len] = '\0';
-	if (!protect_resolve(s->p->root ? s->p->root : "", base, text, path) || !path[0])
+	if (!resolve(s, trusted, base, text, path) || !path[0])
 		return -ENOENT;
 	int fd = protect_walk(s->wsfd, path, O_PATH | O_DIRECTORY);
 	if (fd == -ENOENT && !trusted)
@@ -335,10 +350,15 @@ static void sweep_worktree(struct sweep *s, int git_fd, const char *git)
 
 	/* git works in it by its `.git` file alone, whatever is said here; but
 	 * what says nothing was never a worktree of the user's */
-	if (fd < 0 || !protect_read_line(fd, "", text) ||
-	    !protect_resolve(s->p->root ? s->p->root : "", git, text, place))
+	size_t len = strlen(git);
+	if (fd < 0 || len + sizeof "/gitdir" > sizeof place ||
+	    !protect_read_line(fd, "", text))
 		return;
-	size_t len = strlen(place);
+	memcpy(place, git, len); // NOLINT(bugprone-not-null-terminated-result): the end follows
+	memcpy(place + len, "/gitdir", sizeof "/gitdir");
+	if (!resolve(s, sweep_known(s->p, place), git, text, place))
+		return;
+	len = strlen(place);
 	if (len < 6 || strcmp(place + len - 5, "/.git") != 0)
 		return;
 	place[len - 5] = '\0';

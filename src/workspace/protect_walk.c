@@ -266,6 +266,68 @@ bool protect_resolve(const char *root, const char *base, const char *target,
 	return true;
 }
 
+/* What is behind a descriptor: at `root`, below it, or the directory wsfd by another mount.
+ * The path from there, or NULL. */
+static const char *below_root(int fd, int wsfd, const char *root, char real[PATH_MAX])
+{
+	char link[FD_LINK];
+	struct stat ws, st;
+	const size_t n = strlen(root);
+	const ssize_t len = readlink(fd_link(fd, link), real, PATH_MAX - 1);
+
+	if (len > 0 && n && (size_t)len >= n && !memcmp(real, root, n)) {
+		real[len] = '\0';
+		if (!real[n] || real[n] == '/')
+			return real + n;
+	}
+	if (fstat(wsfd, &ws) < 0 || fstat(fd, &st) < 0 || st.st_dev != ws.st_dev ||
+	    st.st_ino != ws.st_ino)
+		return NULL;
+	return "";
+}
+
+/* dir/rest, without a slash in front; 0, or -ENOENT: nobody could open it. */
+static int enter_at(const char *dir, const char *rest, char out[PATH_MAX])
+{
+	dir += strspn(dir, "/");
+	rest += strspn(rest, "/");
+	const size_t n = strlen(dir), m = strlen(rest), sep = n && m ? 1 : 0;
+
+	if (n + sep + m >= PATH_MAX)
+		return -ENOENT;
+	memcpy(out, dir, n); // NOLINT(bugprone-not-null-terminated-result): the rest follows
+	if (sep)
+		out[n] = '/';
+	memcpy(out + n + sep, rest, m + 1);
+	return 0;
+}
+
+int protect_enter(int wsfd, const char *root, const char *target, char out[PATH_MAX])
+{
+	const size_t n = strlen(root), len = strlen(target);
+	big_buffer char start[PATH_MAX], real[PATH_MAX];
+
+	if (n && !strncmp(target, root, n) && (!target[n] || target[n] == '/'))
+		return enter_at("", target + n, out);
+	if (len >= PATH_MAX)
+		return -ENOENT;
+	/* from the top: links in the workspace are for who walks there */
+	for (size_t i = 1; i <= len; i++) {
+		start[i - 1] = target[i - 1];
+		start[i] = '\0';
+		if (target[i] && target[i] != '/')
+			continue;
+		cleanup_close int fd = open(start, O_PATH | O_CLOEXEC);
+		if (fd < 0)
+			return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno :
+										       -ENOENT;
+		const char *dir = below_root(fd, wsfd, root, real);
+		if (dir)
+			return enter_at(dir, target + i, out);
+	}
+	return -ENOENT;
+}
+
 bool protect_read_line(int fd, const char *key, char out[PATH_MAX])
 {
 	size_t n = strlen(key);

@@ -67,6 +67,14 @@ int protect_walk(int dfd, const char *path, int flags);
 bool protect_resolve(const char *root, const char *base, const char *target,
 		     char out[PATH_MAX]);
 
+/*
+ * An absolute path that comes to the workspace, by that one's path or through links that are
+ * outside of it: the path from there, in out.  0; -ENOENT when it leads elsewhere, or another
+ * -errno when that cannot be told.  The text is the user's own, never the command's: its
+ * directories are looked up.
+ */
+int protect_enter(int wsfd, const char *root, const char *target, char out[PATH_MAX]);
+
 /* The first line of a small file, without the key it must begin with. */
 bool protect_read_line(int fd, const char *key, char out[PATH_MAX]);
 

@@ -663,6 +663,36 @@ static void test_another_name_of_the_workspace(void **state)
 	assert_int_equal(sweep(f), 0);
 }
 
+/* So may what leads from a work tree to its git directory and back; and the link may lead to a
+ * directory in the workspace. */
+static void test_git_directories_by_another_name(void **state)
+{
+	struct fixture *f = *state;
+
+	sh(f, "git init -q ../lib && git -C ../lib -c user.name=a -c user.email=a@b commit -q "
+	      "--allow-empty -m x && git init -q . && git -c protocol.file.allow=always "
+	      "submodule --quiet add ../lib lib 2>&1 && git -c user.name=a -c user.email=a@b "
+	      "commit -q -m x && git worktree add -q wt 2>&1 && mkdir -p wt/ci lib/ci tools/hooks && "
+	      "ln -s ws ../alias && ln -s ws/tools ../tools && git -C lib config core.hooksPath ci && "
+	      "git config core.hooksPath $HOME/tools/hooks && git config extensions.worktreeConfig true && "
+	      "git -C wt config --worktree core.hooksPath ci && "
+	      "echo gitdir: $HOME/alias/.git/modules/lib >lib/.git && "
+	      "echo $HOME/alias/wt/.git >.git/worktrees/wt/gitdir && "
+	      "echo gitdir: $HOME/alias/.git/worktrees/wt >wt/.git");
+	scan(f, protect_defaults);
+	assert_kind(f, "tools/hooks", PROTECT_RO);
+	assert_kind(f, "wt/ci", PROTECT_RO);
+	assert_kind(f, "lib/ci", PROTECT_RO);
+	assert_int_equal(sweep(f), 0);
+	/* git status goes from the one to the other, and obeys what is there */
+	sh(f, "for t in lib wt; do git init -q $t/sub && cd $t/sub && git -c user.name=a -c user.email=a@b "
+	      "commit -q --allow-empty -m x && git config core.fsmonitor x && cd .. && git add sub 2>&1 && "
+	      "cd ..; done");
+	assert_int_equal(sweep(f), 2);
+	assert_moved(f, "lib/sub/.git/config");
+	assert_moved(f, "wt/sub/.git/config");
+}
+
 static int run_all(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -693,6 +723,7 @@ static int run_all(void)
 		T(test_split_index),
 		T(test_config_of_each_tree),
 		T(test_another_name_of_the_workspace),
+		T(test_git_directories_by_another_name),
 	};
 	return cmocka_run_group_tests_name("protect_git", tests, NULL, NULL);
 }
