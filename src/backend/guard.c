@@ -306,37 +306,16 @@ static int put_back(int dir, const char *name, const struct item *it)
 	return r ? r : e;
 }
 
-/* NAME.brig-denied-ID, or with a number. */
-static void other_name(const char *name, const char *suffix, unsigned i, char to[NAME_MAX + 1])
-{
-	size_t n = strlen(name), k = strlen(suffix);
-
-	if (n + k + 3 > NAME_MAX)
-		n = NAME_MAX - k - 3;
-	memcpy(to, name, n);
-	memcpy(to + n, suffix, k + 1);
-	if (i) {
-		to[n + k] = '.';
-		to[n + k + 1] = (char)('0' + i / 10);
-		to[n + k + 2] = (char)('0' + i % 10);
-		to[n + k + 3] = '\0';
-	}
-}
-
-enum { NAMES_MAX = 100 };
-
 /* Where what the command left goes. */
 static int aside(int dir, const char *name, const char *suffix, char to[NAME_MAX + 1])
 {
-	for (unsigned i = 0; i < NAMES_MAX; i++) {
-		other_name(name, suffix, i, to);
-		int r = protect_rename(dir, name, to);
-		if (r == 0 || r == -ENOENT)
-			return r;
-		if (r != -EEXIST)
-			return r;
+	int r = -EEXIST;
+
+	for (int i = 0; i < PROTECT_ASIDE_TRIES && r == -EEXIST; i++) {
+		protect_aside_name(name, suffix, i, to);
+		r = protect_rename(dir, name, to);
 	}
-	return -EEXIST;
+	return r;
 }
 
 /* The directory that holds a path below the workspace, to be opened up; the path's own name
@@ -484,8 +463,8 @@ static int settle_beside(const struct guard *g, const struct item *it, int dir,
 	char to[NAME_MAX + 1];
 	int r = -EEXIST;
 
-	for (unsigned i = 0; i < NAMES_MAX && r == -EEXIST; i++) {
-		other_name(it->path + it->name, g->suffix, i, to);
+	for (int i = 0; i < PROTECT_ASIDE_TRIES && r == -EEXIST; i++) {
+		protect_aside_name(it->path + it->name, g->suffix, i, to);
 		r = put_back(dir, to, it);
 	}
 	if (r < 0)

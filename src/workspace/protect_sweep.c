@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -27,13 +26,6 @@ void sweep_error(struct sweep *s, int r)
 {
 	if (r < 0 && !s->error)
 		s->error = r;
-}
-
-static void put_hex(char *out, unsigned v)
-{
-	for (int i = 0; i < 8; i++)
-		out[i] = "0123456789abcdef"[v >> (28 - 4 * i) & 15];
-	out[8] = '\0';
 }
 
 bool sweep_push(struct sweep *s, const char *name)
@@ -123,33 +115,19 @@ static void tell_moved(struct sweep *s, size_t dir, enum protect_fate fate, cons
 	tell(s, fate, moved);
 }
 
-/*
- * A name to move `name` to.  The first choice is predictable to a run that learnt
- * its id, so the next ones are random; `secret` asks for one this sweep can recognise.
- */
+/* `secret` asks for a name that this sweep can recognise. */
 static void aside_name(const struct sweep *s, const char *name, bool secret, int attempt,
 		       char to[NAME_MAX + 1])
 {
-	size_t n = strlen(name), m = strlen(s->p->suffix), k = sizeof s->p->secret;
+	char mark[sizeof s->p->suffix + sizeof s->p->secret];
+	const size_t m = strlen(s->p->suffix);
 
-	/* a long name loses its end, never its rename */
-	if (n + m + k + 10 > NAME_MAX)
-		n = NAME_MAX - m - k - 10;
-	memcpy(to, name, n); // NOLINT(bugprone-not-null-terminated-result): a suffix follows
-	memcpy(to + n, s->p->suffix, m + 1);
-	n += m;
+	memcpy(mark, s->p->suffix, m + 1);
 	if (secret) {
-		to[n] = '-';
-		memcpy(to + n + 1, s->p->secret, k);
-		n += k;
+		mark[m] = '-';
+		memcpy(mark + m + 1, s->p->secret, sizeof s->p->secret);
 	}
-	if (attempt) {
-		unsigned rnd = 0;
-		if (getrandom(&rnd, sizeof rnd, 0) != sizeof rnd)
-			rnd = (unsigned)attempt;
-		to[n] = '-';
-		put_hex(to + n + 1, rnd);
-	}
+	protect_aside_name(name, mark, attempt, to);
 }
 
 /* Renames `name` in dfd aside; s->path already ends with it. */
@@ -159,7 +137,7 @@ static int rename_aside(struct sweep *s, int dfd, const char *name, bool secret)
 	size_t dir = s->len - strlen(name);
 	int r = -EEXIST;
 
-	for (int i = 0; i < 16 && r == -EEXIST; i++) {
+	for (int i = 0; i < PROTECT_ASIDE_TRIES && r == -EEXIST; i++) {
 		aside_name(s, name, secret, i, to);
 		r = protect_rename(dfd, name, to);
 	}
@@ -421,7 +399,7 @@ static int make_beside(struct sweep *s, const struct protect_entry *e, int dfd, 
 	char to[NAME_MAX + 1];
 	int r = -EEXIST;
 
-	for (int i = 0; i < 16 && r == -EEXIST; i++) {
+	for (int i = 0; i < PROTECT_ASIDE_TRIES && r == -EEXIST; i++) {
 		aside_name(s, name, false, i, to);
 		r = make_link(e->target, dfd, to);
 	}

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>    /* renameat */
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -139,6 +140,32 @@ static int rename_name(int dfd, const char *from, const char *to)
 			return 0;
 	}
 	return -errno;
+}
+
+static void put_hex(char *out, unsigned v)
+{
+	for (int i = 0; i < 8; i++)
+		out[i] = "0123456789abcdef"[v >> (28 - 4 * i) & 15];
+	out[8] = '\0';
+}
+
+void protect_aside_name(const char *name, const char *mark, int attempt, char to[NAME_MAX + 1])
+{
+	size_t n = strlen(name), m = strlen(mark);
+
+	/* a long name loses its end, never its rename */
+	if (n + m + 9 > NAME_MAX)
+		n = NAME_MAX - m - 9;
+	memcpy(to, name, n); // NOLINT(bugprone-not-null-terminated-result): the mark follows
+	memcpy(to + n, mark, m + 1);
+	n += m;
+	if (attempt) {
+		unsigned rnd = 0;
+		if (getrandom(&rnd, sizeof rnd, 0) != sizeof rnd)
+			rnd = (unsigned)attempt;
+		to[n] = '-';
+		put_hex(to + n + 1, rnd);
+	}
 }
 
 int protect_rename(int dfd, const char *from, const char *to)

@@ -44,6 +44,13 @@ int protect_open_forced(int dirfd, const char *name, int flags);
  */
 int protect_open_linked(int dirfd, const char *path);
 
+/*
+ * A name for what is moved aside, or put beside it: the name and a mark.  That can be foreseen
+ * by a command that learnt its run's id, and be taken, so the next attempts are random.
+ */
+enum { PROTECT_ASIDE_TRIES = 16 };
+void protect_aside_name(const char *name, const char *mark, int attempt, char to[NAME_MAX + 1]);
+
 /* Renames within one directory, locked or not, and replaces nothing. */
 int protect_rename(int dirfd, const char *from, const char *to);
 

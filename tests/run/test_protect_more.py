@@ -589,3 +589,29 @@ def test_removed_with_all_in_it(who):
     assert (who.ws / ".config/fish/config.fish").read_text() == "set\n"
     said = {d["target"]: d["fix"] for d in r.json["denied"]}
     assert "could not be put back" in said[".config"] and "put back as it was" in said[".config/fish"]
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "landlock"])
+def test_every_name_to_move_it_to_is_taken(user, backend):
+    """The command knows its run's id.  What it planted stayed, as there was no name left for it."""
+    need("git")
+    user.host("git", "init", "-q", ".")
+    before = (user.ws / ".git/config").read_text()
+    user.write(user.ws / ".envrc", "mine\n")
+    r = user.run("/usr/bin/python3", "-c", """import contextlib, os, shutil
+for name in ".envrc", ".vscode", ".git/config", ".git/hooks", ".git":
+    for end in [""] + [".%02d" % i for i in range(100)] + ["-%08x" % i for i in range(100)]:
+        with contextlib.suppress(OSError):
+            os.mkdir(name + ".brig-denied-" + os.environ["BRIG_SANDBOX"] + end)
+def plant(path):
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with open(path, "w") as f: f.write("evil")
+for path in ".envrc", ".vscode/x", ".git/config", ".git/hooks/x": plant(path)
+with contextlib.suppress(OSError):
+    os.rename(".git", "elsewhere")
+for path in ".git/config", ".git/hooks/x": plant(path)
+""", opts=["--backend", backend])
+    assert r.code == 0 and r.json["exit"] == 0, r
+    assert (user.ws / ".git/config").read_text() == before and (user.ws / ".envrc").read_text() == "mine\n", r
+    assert not (user.ws / ".git/hooks/x").exists() and not (user.ws / ".vscode").exists(), r
