@@ -404,12 +404,13 @@ static void conclude(struct docker_run *r)
 	}
 	if (res->error.code != BRIG_E_OK)
 		return;
-	if (r->status_known && r->status.status >= 0 && WIFEXITED(r->status.status))
-		res->exit_code = WEXITSTATUS(r->status.status);
-	else if (r->status_known && r->status.status >= 0 && WIFSIGNALED(r->status.status))
-		res->signal = WTERMSIG(r->status.status);
-	else
+	/* ended by us, whatever a shell made of its child's end */
+	if (!r->status_known || r->status.status < 0 || res->timed_out)
 		res->signal = SIGKILL;
+	else if (WIFEXITED(r->status.status))
+		res->exit_code = WEXITSTATUS(r->status.status);
+	else
+		res->signal = WTERMSIG(r->status.status);
 }
 
 /* A signal that came while the container was being made: nothing has run yet. */

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import secrets
 import select
 import shutil
@@ -302,6 +303,51 @@ def test_stop_and_continue(dk, runtime):
     finally:
         p.kill()
         p.wait()
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_continued(dk, ignored):
+    """A moment after it was to stop, before it has; and by a SIGCONT that the caller ignores."""
+    p = dk.who.popen(["/usr/bin/python3", "-c", "import os, signal, sys\n"
+                      "if %r: signal.signal(signal.SIGCONT, signal.SIG_IGN)\n"
+                      "os.execv(sys.argv[1], sys.argv[1:])" % ignored,
+                      *words(dk, ("--", "sh", "-c", "touch ready; sleep 1; exit 5"))],
+                     env={"DOCKER_HOST": dk.engine.host}, stdin=subprocess.DEVNULL)
+    try:
+        assert wait_until((dk.who.ws / "ready").exists, 20)
+        p.send_signal(signal.SIGTSTP)
+        time.sleep(0.3 if ignored else 0.003)
+        p.send_signal(signal.SIGCONT)
+        assert p.wait(8) == 5
+    finally:
+        p.kill()
+        p.wait()
+
+
+def test_an_end_at_the_deadline_is_one_or_the_other(dk):
+    """Init hears of both at once.  There was an exit code, and it was said to have been stopped as well."""
+    p = dk.who.popen(words(dk, ("--json", "--timeout", "2", "--", "sh", "-c",
+                                "touch ready; while [ ! -e end ]; do sleep 0.02; done; exit 5")),
+                     env={"DOCKER_HOST": dk.engine.host}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    assert wait_until((dk.who.ws / "ready").exists, 20)
+    parent = None
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cwd/ready" % pid), open("/proc/%s/status" % pid) as f:
+                if os.path.samefile("/proc/%s/cwd" % pid, dk.who.ws):
+                    text = f.read()
+                    if "Name:\tsh\n" in text:
+                        parent = int(re.search(r"PPid:\t(\d+)", text).group(1))
+        except OSError:
+            pass
+    assert parent
+    os.kill(parent, signal.SIGSTOP)
+    dk.who.write(dk.who.ws / "end")
+    time.sleep(2.2)
+    os.kill(parent, signal.SIGCONT)
+    out = p.communicate(timeout=20)[0]
+    j = json.loads(out)
+    assert (p.returncode, j["exit"], j["signal"], j["timed_out"]) == (124, None, 9, True), j
 
 
 def test_signal_while_the_container_is_made(dk):
