@@ -385,6 +385,13 @@ static bool is_there(int dir, const char *name, const struct protect_entry *e)
 	       st.st_ino == e->ino;
 }
 
+static bool is_dir(int dir, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
 static bool move_back(const struct protect_entry *e, const char *now, int wsfd, int dir,
 		      const char *name, unsigned how)
 {
@@ -410,11 +417,13 @@ static int settle_pin_in(const struct guard *g, const struct protect_entry *e, i
 	char to[NAME_MAX + 1];
 	big_buffer char now[PATH_MAX];
 
-	if (is_there(dir, name, e))
+	/* One that the other run's command had put there is not to come back in the place of what
+	 * that run has put back.  What counts in either is settled below. */
+	if (is_there(dir, name, e) || (e->doubt && is_dir(dir, name)))
 		return 0;
 	/* what is in its place may be what it was moved into */
 	int r = aside(dir, name, g->suffix, to);
-	bool somewhere = where_is(g, e->fd, now), back = false;
+	bool somewhere = !e->doubt && where_is(g, e->fd, now), back = false;
 	if (r == -ENOSPC || r == -EDQUOT) {
 		/* a longer name takes room; to change places, or to remove one, takes none */
 		back = somewhere && move_back(e, now, wsfd, dir, name, RENAME_EXCHANGE_);

@@ -94,8 +94,8 @@ static void read_root(struct scan *s)
 	s->root[n > 1 ? n : 0] = '\0';
 }
 
-/* One byte for a run, and behind it one for each path there can be, by its hash. */
-enum { MARK = 0x62726967 };
+/* One byte for a run, and behind it one for whatever can be at a path: see mark_of(). */
+enum { MARK = 0x62726967, MARK_BITS = 62 };
 
 static struct flock mark_at(short type, off_t from, off_t len)
 {
@@ -122,7 +122,7 @@ bool protect_shared(const struct protect *p)
  */
 static void mark(struct protect *p, int wsfd)
 {
-	struct flock own = mark_at(F_RDLCK, 0, 1 + ((off_t)1 << 32));
+	struct flock own = mark_at(F_RDLCK, 0, 1 + ((off_t)1 << MARK_BITS));
 
 	p->lock = openat(wsfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	p->marked = p->lock >= 0;
@@ -130,16 +130,36 @@ static void mark(struct protect *p, int wsfd)
 	p->others = protect_shared(p);
 }
 
-/* A link that was there without any doubt is not marked any longer: those who find it now need
- * not doubt it because of us. */
-static void unmark_links(struct protect *p)
+/*
+ * Not by the path alone: our command may put something else there, and whoever finds that is
+ * to doubt it.  What we hold open keeps its inode number to itself, and nobody can choose the time
+ * of a link's change; so many bits, so that nobody tries until it fits.
+ */
+static off_t mark_of(const struct protect_entry *e)
+{
+	const bool link = e->kind == PROTECT_SYMLINK;
+	const uint64_t what[] = { e->dev, e->ino, link ? (uint64_t)e->ctime.tv_sec : 0,
+				  link ? (uint64_t)e->ctime.tv_nsec : 0 };
+	uint64_t v = e->hash;
+
+	for (size_t i = 0; i < sizeof what / sizeof what[0]; i++) {
+		v = (v ^ what[i]) * 0x9e3779b97f4a7c15u;
+		v ^= v >> 32;
+	}
+	return 1 + (off_t)(v >> (64 - MARK_BITS));
+}
+
+/* A link, or a directory on the way, that was there without any doubt is not marked any longer:
+ * those who find it now need not doubt it because of us. */
+static void unmark_found(struct protect *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		struct protect_entry *e = &p->v[i];
-		struct flock none = mark_at(F_UNLCK, 1 + (off_t)e->hash, 1);
-		if (e->kind != PROTECT_SYMLINK)
+		if (e->kind != PROTECT_SYMLINK && e->kind != PROTECT_PIN)
 			continue;
-		e->doubt = p->others && marked_by_another(p, 1 + (off_t)e->hash);
+		const off_t at = mark_of(e);
+		struct flock none = mark_at(F_UNLCK, at, 1);
+		e->doubt = p->others && marked_by_another(p, at);
 		if (!e->doubt && !p->blind)
 			fcntl(p->lock, F_OFD_SETLK, &none);
 	}
@@ -225,7 +245,7 @@ int protect_scan(struct protect *p, int wsfd, const char *root,
 		return r;
 	}
 	settle(p);
-	unmark_links(p);
+	unmark_found(p);
 	return 0;
 }
 

@@ -55,7 +55,8 @@ struct protect_entry {
 	struct timespec ctime; /* of a file: by a second name or another way in it
 				  can be written around a read-only mount; and see others */
 	nlink_t nlink;
-	/* Of a link: another run, which was at work when this one began, had not found it. */
+	/* Of a link, or a directory on the way: another run, which was at work when this one
+	 * began, had not found it. */
 	bool doubt;
 };
 

@@ -615,3 +615,30 @@ for path in ".git/config", ".git/hooks/x": plant(path)
     assert r.code == 0 and r.json["exit"] == 0, r
     assert (user.ws / ".git/config").read_text() == before and (user.ws / ".envrc").read_text() == "mine\n", r
     assert not (user.ws / ".git/hooks/x").exists() and not (user.ws / ".vscode").exists(), r
+
+
+REPLACE_LINK = "os.remove('.bashrc'); os.symlink('evil', '.bashrc')"
+REPLACE_GIT = ("os.rename('.git', 'away'); shutil.copytree('away', '.git')\n"
+               "with open('.git/config', 'a') as f: f.write('[core] fsmonitor = evil\\n')")
+
+
+@pytest.mark.parametrize("backend, act", [("native", REPLACE_LINK), ("bwrap", REPLACE_LINK), ("landlock", REPLACE_LINK),
+                                          ("landlock", REPLACE_GIT)])
+def test_found_where_another_run_had_replaced_it(user, backend, act):
+    """The first puts back what was there; the second one put back what the first one's command had left there."""
+    need("git")
+    user.host("git", "init", "-q", ".")
+    user.symlink(user.ws / ".bashrc", "real")
+    opts = ["--backend", backend]
+    first = start(user, "import os, shutil, time\n" + act + "\nopen('begun', 'w')\n"
+                  "while not os.path.exists('go'): time.sleep(0.02)\n", *opts)
+    wait_for(user.ws / "begun")
+    second = start(user, "import os, time\nopen('found', 'w')\nwhile not os.path.exists('end'): time.sleep(0.02)\n", *opts)
+    wait_for(user.ws / "found")
+    user.write(user.ws / "go")
+    result(first)
+    user.write(user.ws / "end")
+    result(second)
+    link, config = user.ws / ".bashrc", user.ws / ".git/config"
+    assert not link.is_symlink() or os.readlink(link) == "real"
+    assert not config.exists() or "evil" not in config.read_text()
