@@ -65,17 +65,25 @@ static int show(struct spec *s, const struct toolchain_mount *m,
 	return r;
 }
 
-/* As --protect would; what is no such path git does not find either. */
-static int protect_hooks(struct spec *s, const char *path)
+/* As --protect would, where the path is in the workspace: a relative one is, in every work tree. */
+static int protect_hooks(struct spec *s, const char *path, const char *home)
 {
-	cleanup_free char *norm = NULL;
+	const char *ws = s->workspace.src;
+	cleanup_free char *abs = NULL, *norm = NULL;
 
 	if (!path || !s->protect || strchr(path, '*'))
 		return 0;
-	cleanup_free char *abs = str_fmt("/%s", path);
+	if (path[0] == '/')
+		abs = strdup(path);
+	else if (path[0] == '~')
+		abs = str_fmt("%s%s", home && path[1] == '/' ? home : "", path + 1);
+	else
+		abs = str_fmt("%s/%s", ws, path);
 	if (!abs)
 		return -ENOMEM;
-	return path_normalise(abs, &norm) < 0 || !norm[1] ? 0 : strv_add(&s->protect, norm + 1);
+	if (path_normalise(abs, &norm) < 0 || !path_is_under(norm, ws) || streq(norm, ws))
+		return 0;
+	return strv_add(&s->protect, norm + strlen(ws) + 1);
 }
 
 static int show_tools(const struct brig_spec *rq, struct spec *s, const char *home,
@@ -108,7 +116,7 @@ static int show_tools(const struct brig_spec *rq, struct spec *s, const char *ho
 	s->tool_env = take_ptr(found.env);
 	s->gitconfig = take_ptr(found.gitconfig);
 	if (r == 0)
-		r = protect_hooks(s, found.hooks);
+		r = protect_hooks(s, found.hooks, home);
 	s->notes = take_ptr(found.notes);
 	toolchain_free(&found);
 	return r;
@@ -154,7 +162,7 @@ int resolve_tools(const struct brig_spec *rq, struct spec *s,
 	if (r == 0 && !(presets & TOOLCHAIN_BIT(TOOLCHAIN_GIT))) {
 		const struct toolchain_input in = { .home = home, .env = own_env };
 		cleanup_free char *hooks = toolchain_hooks(&in);
-		r = protect_hooks(s, hooks);
+		r = protect_hooks(s, hooks, home);
 	}
 	if (r == 0 && home && s->backend != BACKEND_NONE && s->backend != BACKEND_WRAPPER)
 		r = mask_credentials(s, home, err);

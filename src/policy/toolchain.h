@@ -94,8 +94,9 @@ int toolchain_detect(const struct toolchain_input *in, struct toolchain *out,
 		     struct brig_error *err);
 void toolchain_free(struct toolchain *t);
 
-/* A relative core.hooksPath in the caller's own git configuration: git looks there in every
- * work tree, and executes what it finds.  Fresh memory, NULL when there is none. */
+/* core.hooksPath of the caller's own git configuration, as it stands there: git executes what it
+ * finds in that place; in every work tree, where it is relative.  Fresh memory, NULL when there
+ * is none. */
 char *toolchain_hooks(const struct toolchain_input *in);
 
 #endif

@@ -263,10 +263,9 @@ static void read_identities(struct finder *f, struct git_identity *id)
 		read_identity(f, path, id);
 }
 
-/* An absolute one leads to a place of the user's. */
-static char *relative_hooks(const struct git_identity *id)
+static char *hooks_of(const struct git_identity *id)
 {
-	return id->hooks[0] && !strchr("/~", id->hooks[0]) ? strdup(id->hooks) : NULL;
+	return id->hooks[0] ? strdup(id->hooks) : NULL;
 }
 
 char *toolchain_hooks(const struct toolchain_input *in)
@@ -277,7 +276,7 @@ char *toolchain_hooks(const struct toolchain_input *in)
 
 	read_identities(&f, &id);
 	toolchain_free(&notes);
-	return relative_hooks(&id);
+	return hooks_of(&id);
 }
 
 void find_git(struct finder *f)
@@ -287,7 +286,7 @@ void find_git(struct finder *f)
 	if (!wanted(f, TOOLCHAIN_GIT))
 		return;
 	read_identities(f, &id);
-	f->out->hooks = relative_hooks(&id);
+	f->out->hooks = hooks_of(&id);
 	f->out->gitconfig = git_config_write(&id, f->in->workspace_dst);
 	if (!f->out->gitconfig)
 		f->failed = true;

@@ -377,3 +377,14 @@ def test_settings_for_hooks_that_are_not_in_the_workspace(who, value):
     who.write(who.home / ".gitconfig", "[core]\n\thooksPath = %s\n" % value)
     r = who.sh("mkdir -p opt hooks a/x/b && : > hooks/f && : > file")
     assert r.code == 0 and r.json["denied"] == [], r.json
+
+
+@pytest.mark.parametrize("value", ["%(ws)s/hooks", "~/../ws/hooks", "~/link/hooks", "~/in/hooks"])
+def test_settings_for_hooks_that_name_the_workspace(who, value):
+    """By its path, absolute or below HOME; not through links, nor with dots, which would take a look at files."""
+    ws = who.mkdir(who.home / "in") if "in/" in value else who.ws
+    who.symlink(who.home / "link", who.ws)
+    who.write(who.home / ".gitconfig", "[core]\n\thooksPath = %s\n" % (value % {"ws": who.ws}))
+    r = who.run("sh", "-c", "mkdir hooks && : > hooks/f", opts=["--workspace", ws])
+    protected = value[0] == "%" or "in/" in value
+    assert os.path.lexists(ws / "hooks") != protected, r.json
