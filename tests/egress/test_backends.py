@@ -2,6 +2,7 @@
 """The allow-list with the other backends, in the lab's world."""
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import time
 
 import pytest
 from conftest import BUILD, ROOT, lab, need
-from test_brig import Caller, egress_processes
+from test_brig import ACCOUNT, Caller, egress_processes
 
 
 class Any(Caller):
@@ -115,6 +116,7 @@ def engine(world):
     e.docker("import", "-", IMAGE, input=host_image())
     yield e
     e.stop()
+    docker_engine.forget_pool(pwd.getpwnam(ACCOUNT).pw_uid)
 
 
 class Container(Any):

@@ -376,8 +376,4 @@ def engine(account):
     e.docker("import", "-", docker_engine.IMAGE, input=docker_engine.image_tar())
     yield e
     e.stop()
-    for path in ("/tmp/brig-%d/docker" % account[0], "/tmp/brig-%d" % account[0]):
-        try:
-            os.rmdir(path)  # only when nothing is left in it
-        except OSError:
-            pass
+    docker_engine.forget_pool(account[0])

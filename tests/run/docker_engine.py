@@ -46,6 +46,15 @@ def unmount_below(directory):
         subprocess.run(["umount", "-l", m], stderr=subprocess.DEVNULL)
 
 
+def forget_pool(uid):
+    """This user's directory for containers that wait, if nothing is left in it."""
+    for path in ("/tmp/brig-%d/docker" % uid, "/tmp/brig-%d" % uid):
+        try:
+            os.rmdir(path)
+        except OSError:
+            pass
+
+
 class Engine:
     def __init__(self):
         self.dir = Path(tempfile.mkdtemp(prefix="brig-dk-", dir="/tmp"))
