@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/seccomp_default.h"
+#include "confine/seccomp_default.h"
 
 static void print_array(const char *name, const struct sock_filter *insns,
 			unsigned short len)
@@ -91,7 +91,7 @@ int main(int argc, char **argv)
 	}
 
 	printf("/* Made by tools/gen-seccomp for %s from"
-	       " src/engine/seccomp_default.c. */\n", argv[1]);
+	       " src/confine/seccomp_default.c. */\n", argv[1]);
 	/* Other architectures must not compile someone else's numbers in. */
 	printf("#ifndef __%s__\n#error \"these filters are for %s\"\n#endif\n",
 	       argv[1], argv[1]);

@@ -9,7 +9,7 @@
 #include "base/id.h"
 #include "brig.h"
 #include "engine/diagnose.h"
-#include "engine/plan.h"
+#include "plan/plan.h"
 #include "policy/load.h"
 #include "policy/resolve.h"
 

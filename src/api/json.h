@@ -4,7 +4,7 @@
 #define API_JSON_H
 
 #include "base/json.h"
-#include "engine/plan.h"
+#include "plan/plan.h"
 #include "engine/result.h"
 #include "policy/request.h"
 

@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "engine/probe.h"
 #include "engine/result.h"
-#include "engine/spec.h"
+#include "base/spec.h"
 
 struct backend {
 	const char *name;

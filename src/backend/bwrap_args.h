@@ -4,7 +4,7 @@
 #define BACKEND_BWRAP_ARGS_H
 
 #include "base/buf.h"
-#include "engine/plan.h"
+#include "plan/plan.h"
 
 /* What the installed bubblewrap knows; options came one by one, and
  * distributions carry some of them back to older versions. */

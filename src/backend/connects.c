@@ -19,7 +19,7 @@
 #include "base/nudge.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "engine/seccomp.h"
+#include "confine/seccomp.h"
 
 enum {
 	WAIT_MS = 50,     /* for one's own listener: it takes them at once or is swamped */

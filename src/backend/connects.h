@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "engine/notify.h"
+#include "confine/notify.h"
 #include "engine/result.h"
 
 struct connects {

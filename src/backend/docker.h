@@ -18,7 +18,7 @@
 #include "base/buf.h"
 #include "engine/egress.h"
 #include "engine/result.h"
-#include "engine/spec.h"
+#include "base/spec.h"
 #include "init/park.h"
 #include "workspace/protect.h"
 

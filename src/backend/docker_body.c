@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/helper.h"
 #include "base/str.h"
-#include "engine/seccomp_docker.h"
+#include "confine/seccomp_docker.h"
 
 /* Kernel files that tell about the host or steer it: the lists of container
  * runtimes, whatever the engine's own default is. */

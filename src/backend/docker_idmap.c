@@ -21,7 +21,7 @@
 #include "base/fd.h"
 #include "base/mountapi.h"
 #include "base/str.h"
-#include "engine/root.h"
+#include "confine/root.h"
 
 static int attach(struct docker_mapped *m, const struct docker_recipe *r, const char *src,
 		  const struct stat *st, const char *id, struct brig_error *err)

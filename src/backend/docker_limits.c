@@ -10,7 +10,7 @@
 #include "backend/docker.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "engine/cgroup.h"
+#include "confine/cgroup.h"
 
 /* A directory of a hierarchy below the usual place; -1 when it is not there. */
 static int open_group(const char *hierarchy, const char *path)

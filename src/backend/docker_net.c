@@ -21,7 +21,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "engine/netns_enter.h"
+#include "confine/netns_enter.h"
 
 enum { SOCKET_MS = 10000 };
 

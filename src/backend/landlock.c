@@ -25,9 +25,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "engine/diagnose.h"
-#include "engine/exec.h"
-#include "engine/landlock.h"
-#include "engine/plan.h"
+#include "confine/exec.h"
+#include "confine/landlock.h"
+#include "plan/plan.h"
 #include "engine/watch.h"
 
 #define CAN                                                               \

@@ -5,9 +5,9 @@
 #include <linux/filter.h>
 #include <stdbool.h>
 
-#include "engine/seccomp.h"
+#include "confine/seccomp.h"
 
-#include "engine/spec.h"
+#include "base/spec.h"
 
 enum { LANDLOCK_FILTER_MAX = 128 };
 

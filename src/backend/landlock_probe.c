@@ -14,8 +14,8 @@
 
 #include "backend/landlock_filter.h"
 #include "base/fd.h"
-#include "engine/cgroup.h"
-#include "engine/landlock.h"
+#include "confine/cgroup.h"
+#include "confine/landlock.h"
 
 /* Runs fn in a process of its own; its return value, an errno. */
 static int in_child(int (*fn)(int), int arg)

@@ -13,7 +13,7 @@
 #include "backend/tree.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "engine/plan.h"
+#include "plan/plan.h"
 #include "engine/watch.h"
 
 struct none {

@@ -7,7 +7,7 @@
 #define BACKEND_SEATBELT_PROFILE_H
 
 #include "base/buf.h"
-#include "engine/spec.h"
+#include "base/spec.h"
 
 /* Appends a string literal: quotes, backslashes, control characters and bytes
  * beyond ASCII are escaped, so that no path can end it. */

@@ -25,7 +25,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/diagnose.h"
-#include "engine/exec.h"
+#include "confine/exec.h"
 #include "engine/run.h"
 #include "engine/spawn.h"
 #include "engine/watch.h"

@@ -23,10 +23,10 @@
 #include <sys/types.h>
 
 #include "engine/egress.h"
-#include "engine/evidence.h"
-#include "engine/notify.h"
+#include "confine/evidence.h"
+#include "confine/notify.h"
 #include "engine/result.h"
-#include "engine/spec.h"
+#include "base/spec.h"
 #include "engine/wire.h"
 #include "workspace/protect.h"
 

@@ -24,7 +24,7 @@
 #include "base/raw.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "engine/exec.h"
+#include "confine/exec.h"
 
 void tree_fail_text(char *to, size_t cap, const char *from)
 {

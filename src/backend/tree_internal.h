@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 #include "backend/tree.h"
-#include "engine/cgroup.h"
+#include "confine/cgroup.h"
 #include "engine/collect.h"
-#include "engine/notify.h"
+#include "confine/notify.h"
 #include "engine/spawn.h"
 #include "engine/terminal.h"
 #include "engine/watch.h"

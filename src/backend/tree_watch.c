@@ -20,7 +20,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/diagnose.h"
-#include "engine/netns_enter.h"
+#include "confine/netns_enter.h"
 #include "engine/watch.h"
 
 #define ENDING_MS 8000u /* how long the keeper has before it is ended itself */

@@ -18,7 +18,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "engine/plan.h"
+#include "plan/plan.h"
 #include "engine/watch.h"
 
 /* Ready-made templates.  Words that take the network away, or give it, are there

@@ -18,9 +18,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "engine/landlock.h"
-#include "engine/seccomp_bpf.h"
-#include "engine/seccomp_table.h"
+#include "confine/landlock.h"
+#include "confine/seccomp_bpf.h"
+#include "confine/seccomp_table.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1

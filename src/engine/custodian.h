@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "engine/cgroup.h"
+#include "confine/cgroup.h"
 #include "engine/spawn.h"
 #include "engine/terminal.h"
 #include "workspace/protect.h"

@@ -9,9 +9,9 @@
 
 #include <sys/types.h>
 
-#include "engine/netns_allow.h"
+#include "confine/netns_allow.h"
 #include "engine/result.h"
-#include "engine/spec.h"
+#include "base/spec.h"
 #include "engine/who.h"
 
 struct eg_msg;

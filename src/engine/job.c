@@ -25,8 +25,8 @@
 
 #include "base/raw.h"
 #include "base/sys.h"
-#include "engine/exec.h"
-#include "engine/landlock.h"
+#include "confine/exec.h"
+#include "confine/landlock.h"
 #include "engine/launch.h"
 
 /*

@@ -26,13 +26,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/cgroup.h"
+#include "confine/cgroup.h"
 #include "engine/beside.h"
-#include "engine/netns_allow.h"
+#include "confine/netns_allow.h"
 #include "engine/place.h"
-#include "engine/plan.h"
-#include "engine/root.h"
-#include "engine/seccomp.h"
+#include "plan/plan.h"
+#include "confine/root.h"
+#include "confine/seccomp.h"
 #include "engine/spawn.h"
 #include "engine/wire.h"
 

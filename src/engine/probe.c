@@ -18,11 +18,11 @@
 #include "base/fd.h"
 #include "base/idmap.h"
 #include "base/sys.h"
-#include "engine/cgroup.h"
+#include "confine/cgroup.h"
 #include "engine/diagnose.h"
-#include "engine/landlock.h"
-#include "engine/root.h"
-#include "engine/seccomp.h"
+#include "confine/landlock.h"
+#include "confine/root.h"
+#include "confine/seccomp.h"
 #include "engine/watch.h"
 
 /* A child that enters new namespaces with mapped ids and then runs a check,

@@ -8,7 +8,7 @@
 #define ENGINE_PROBE_H
 
 #include "brig.h"
-#include "engine/layers.h"
+#include "base/layers.h"
 
 enum probe_state { PROBE_OK, PROBE_DEGRADED, PROBE_FAILED };
 

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "engine/capture.h"
-#include "engine/evidence.h"
-#include "engine/layers.h"
+#include "confine/evidence.h"
+#include "base/layers.h"
 
 struct denial {
 	const char *kind; /* "syscall", "path", "pids", "memory"; static text */

@@ -26,8 +26,8 @@
 #include "base/sys.h"
 #include "engine/diagnose.h"
 #include "engine/egress.h"
-#include "engine/exec.h"
-#include "engine/landlock.h"
+#include "confine/exec.h"
+#include "confine/landlock.h"
 #include "engine/run_internal.h"
 
 static void prepare_filter(struct run *r)

@@ -3,7 +3,7 @@
 #define ENGINE_RUN_H
 
 #include "engine/result.h"
-#include "engine/spec.h"
+#include "base/spec.h"
 #include "engine/terminal.h"
 
 /*

@@ -7,7 +7,7 @@
 #include "engine/collect.h"
 #include "engine/custodian.h"
 #include "engine/launch.h"
-#include "engine/notify.h"
+#include "confine/notify.h"
 #include "engine/result.h"
 #include "engine/terminal.h"
 #include "engine/watch.h"

@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/diagnose.h"
-#include "engine/seal.h"
+#include "confine/seal.h"
 
 uint64_t now_ns(void)
 {

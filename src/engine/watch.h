@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 #include "engine/capture.h"
-#include "engine/cgroup.h"
+#include "confine/cgroup.h"
 #include "engine/result.h"
-#include "engine/spec.h"
+#include "base/spec.h"
 #include "engine/terminal.h"
 #include "engine/wire.h"
 #include "workspace/protect.h"

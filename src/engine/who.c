@@ -21,7 +21,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "engine/netlink.h"
+#include "confine/netlink.h"
 #include "engine/run_internal.h"
 
 #define SAVED_NS 100000000ull /* most that is saved up */

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "engine/layers.h"
+#include "base/layers.h"
 #include "egress/allow.h"
 #include "policy/toolchain.h"
 

@@ -16,7 +16,7 @@
 #include "base/id.h"
 #include "base/idmap.h"
 #include "base/str.h"
-#include "engine/layers.h"
+#include "base/layers.h"
 #include "policy/registries.h"
 
 /*

@@ -2,7 +2,7 @@
 #ifndef POLICY_RESOLVE_H
 #define POLICY_RESOLVE_H
 
-#include "engine/spec.h"
+#include "base/spec.h"
 #include "policy/request.h"
 
 /*

@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/strindex.h"
-#include "engine/netns_allow.h"
+#include "confine/netns_allow.h"
 #include "policy/envrules.h"
 #include "policy/resolve.h"
 

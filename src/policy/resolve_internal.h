@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "engine/spec.h"
+#include "base/spec.h"
 #include "policy/request.h"
 
 /* Fills the identity fields of a bind from its descriptor, whose canonical path is

@@ -5,7 +5,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "engine/layers.h"
+#include "base/layers.h"
 #include "egress/allow.h"
 #include "policy/merge.h"
 #include "policy/toolchain.h"

@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "engine/seccomp.h"
-#include "engine/seccomp_helper.h"
+#include "confine/seccomp.h"
+#include "confine/seccomp_helper.h"
 
 int main(int argc, char **argv)
 {

@@ -17,7 +17,7 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
-#include "engine/plan.h"
+#include "plan/plan.h"
 #include "policy/resolve.h"
 
 enum { WORDS_MAX = 64, BYTES_MAX = 4096 };

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "../unit/bpf_sim.h"
-#include "engine/seccomp.h"
-#include "engine/seccomp_table.h"
+#include "confine/seccomp.h"
+#include "confine/seccomp_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

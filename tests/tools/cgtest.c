@@ -26,8 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/cgroup.h"
-#include "engine/cgroup_internal.h"
+#include "confine/cgroup.h"
+#include "confine/cgroup_internal.h"
 
 enum { MEMORY = 32 << 20, PIDS = 8, CPU_MILLI = 200, SKIP = 77 };
 

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "engine/layers.h"
+#include "base/layers.h"
 #include "policy/merge.h"
 
 static uint64_t random_state;

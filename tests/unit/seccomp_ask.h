@@ -15,9 +15,9 @@
 #include <string.h>
 
 #include "bpf_sim.h"
-#include "engine/seccomp.h"
-#include "engine/seccomp_bpf.h"
-#include "engine/seccomp_table.h"
+#include "confine/seccomp.h"
+#include "confine/seccomp_bpf.h"
+#include "confine/seccomp_table.h"
 
 #define ALLOW SECCOMP_RET_ALLOW
 #define ERR(e) (SECCOMP_RET_ERRNO | (uint32_t)(e))

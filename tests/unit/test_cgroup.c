@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/cgroup_internal.h"
+#include "confine/cgroup_internal.h"
 
 /* --- finding our group --- */
 

@@ -24,9 +24,9 @@
 #include "backend/docker_engine.h"
 #include "base/str.h"
 #include "bpf_sim.h"
-#include "engine/seccomp.h"
-#include "engine/seccomp_docker.h"
-#include "engine/seccomp_table.h"
+#include "confine/seccomp.h"
+#include "confine/seccomp_docker.h"
+#include "confine/seccomp_table.h"
 
 static char base[64];
 

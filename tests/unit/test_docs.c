@@ -19,7 +19,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "engine/layers.h"
+#include "base/layers.h"
 #include "policy/options.h"
 
 static const char *root;

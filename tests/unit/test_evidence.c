@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "engine/evidence.h"
+#include "confine/evidence.h"
 
 static struct evidence read_self(void)
 {

@@ -21,7 +21,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "engine/layers.h"
+#include "base/layers.h"
 #include "merge_oracle.h"
 #include "policy/merge.h"
 #include "policy_text.h"

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "engine/plan.h"
+#include "plan/plan.h"
 
 #ifndef CLONE_NEWCGROUP
 #define CLONE_NEWCGROUP 0x02000000

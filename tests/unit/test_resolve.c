@@ -26,7 +26,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "engine/layers.h"
+#include "base/layers.h"
 #include "policy/resolve.h"
 #include "workspace/protect.h"
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/seccomp_default.h"
+#include "confine/seccomp_default.h"
 
 /* --- the default filter --- */
 

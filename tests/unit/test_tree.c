@@ -23,7 +23,7 @@
 #include "backend/tree.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "engine/plan.h"
+#include "plan/plan.h"
 #include "engine/watch.h"
 
 static char top[64];

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What both cgroup versions share: finding our own group, making and removing
+ * a directory, membership, killing.
+ */
+#include "confine/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/stat.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "confine/cgroup_internal.h"
+
+enum {
+	TEXT_MAX = 8 << 20,      /* a host with thousands of mounts is still fine */
+	MEMBER_TEXT = 16 * 1024, /* /proc/PID/cgroup */
+	REMOVE_WAIT_MS = 200,
+	KILL_ROUNDS = 10,
+};
+
+/* --- shared steps --- */
+
+static void say(struct cg_words *w, unsigned bits, const char *fmt, va_list ap)
+	__attribute__((format(printf, 3, 0)));
+static void say(struct cg_words *w, unsigned bits, const char *fmt, va_list ap)
+{
+	w->bits = bits;
+	vsnprintf(w->text, sizeof w->text, fmt, ap);
+}
+
+void cg_why_add(struct cgroup *cg, unsigned bits, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (cg->n_why < CG_WHY_MAX)
+		say(&cg->why[cg->n_why++], bits, fmt, ap);
+	va_end(ap);
+}
+
+void cg_fix_set(struct cgroup *cg, unsigned bits, const char *fmt, ...)
+{
+	va_list ap;
+
+	for (int i = 0; i < cg->n_fix; i++)
+		bits &= ~cg->fix[i].bits;
+	va_start(ap, fmt);
+	if (bits && cg->n_fix < CG_WHY_MAX)
+		say(&cg->fix[cg->n_fix++], bits, fmt, ap);
+	va_end(ap);
+}
+
+const char *cgroup_why(const struct cgroup *cg, unsigned bits, char *out, size_t cap)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < cg->n_why; i++)
+		if ((cg->why[i].bits & bits) && n < cap)
+			n += (size_t)snprintf(out + n, cap - n, "%s%s", n ? "; " : "",
+					      cg->why[i].text);
+	return n ? out : "no control group is usable";
+}
+
+const char *cgroup_fix(const struct cgroup *cg, unsigned bits)
+{
+	for (int i = 0; i < cg->n_fix; i++)
+		if (cg->fix[i].bits & bits)
+			return cg->fix[i].text;
+	return "brig doctor shows what is missing";
+}
+
+void cg_sleep_ms(unsigned ms)
+{
+	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+
+	while (nanosleep(&t, &t) < 0 && errno == EINTR)
+		;
+}
+
+static int text_file(const char *path, char **text)
+{
+	size_t len;
+	cleanup_close int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	return fd_read_all(fd, TEXT_MAX, text, &len);
+}
+
+int cg_text_read(struct cg_text *t)
+{
+	*t = (struct cg_text){ 0 };
+	return text_file("/proc/self/cgroup", &t->groups);
+}
+
+void cg_text_free(struct cg_text *t)
+{
+	free(t->mountinfo);
+	free(t->groups);
+	*t = (struct cg_text){ 0 };
+}
+
+/* statmount(2), 6.8 and later; newer than the headers we build with. */
+struct mount_question {
+	uint32_t size, spare;
+	uint64_t mnt_id, param;
+};
+struct mount_answer {
+	uint32_t size, mnt_opts;
+	uint64_t mask;
+	uint32_t dev_major, dev_minor;
+	uint64_t magic;
+	uint32_t sb_flags, fs_type;
+	uint64_t mnt_id, parent_id;
+	uint32_t old_id, old_parent_id;
+	uint64_t attr, propagation, peer_group, master, from;
+	uint32_t root, point; /* offsets into text */
+	uint64_t more[50];
+	char text[512];
+};
+_Static_assert(offsetof(struct mount_answer, text) == 512, "the kernel's layout");
+
+enum {
+	ASK_STATX_UNIQUE_ID = 0x4000,
+	ASK_SB = 1,
+	ASK_MOUNT = 2,
+	ASK_ROOT = 8,
+	SYS_STATMOUNT = 457,
+};
+
+/*
+ * True when point is a writable mount of a cgroup file system (by its magic)
+ * that shows it from the root our namespace sees.  mountinfo tells the same,
+ * but costs 60 to 120 µs with twenty mounts and grows with their number.
+ */
+static bool is_whole_hierarchy(const char *point, uint64_t magic)
+{
+	struct statx st;
+	struct mount_answer a;
+
+	if (syscall(SYS_statx, AT_FDCWD, point, AT_NO_AUTOMOUNT, ASK_STATX_UNIQUE_ID, &st) < 0 ||
+	    !(st.stx_mask & ASK_STATX_UNIQUE_ID) ||
+	    !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT))
+		return false;
+	const struct mount_question q = {
+		.size = sizeof q,
+		.mnt_id = st.stx_mnt_id,
+		.param = ASK_SB | ASK_MOUNT | ASK_ROOT,
+	};
+	if (syscall(SYS_STATMOUNT, &q, &a, sizeof a, 0) < 0 ||
+	    (a.mask & q.param) != q.param)
+		return false;
+	return a.magic == magic && !(a.attr & 1) && !(a.sb_flags & 1) &&
+	       a.root < sizeof a.text - 1 && memcmp(a.text + a.root, "/", 2) == 0;
+}
+
+int cg_place_own(struct cg_text *t, const char *controller, struct cg_place *place)
+{
+	char point[64];
+	const char *path;
+	size_t len;
+
+	if (!cg_line_find(t->groups, controller, &path, &len))
+		return -ENOENT;
+	snprintf(point, sizeof point, "/sys/fs/cgroup%s%s", controller ? "/" : "",
+		 controller ? controller : "");
+	if (is_whole_hierarchy(point, controller ? CG_MAGIC_V1 : CG_MAGIC_V2))
+		return cg_place_set(point, path, len, place);
+	if (!t->mountinfo) {
+		int r = text_file("/proc/self/mountinfo", &t->mountinfo);
+		if (r < 0)
+			return r;
+	}
+	return cg_place_find(t->mountinfo, t->groups, controller, place);
+}
+
+int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id)
+{
+	int i = cg->n_dirs;
+
+	if (i >= CG_MAX_DIRS)
+		return -ENOSPC;
+	char *dir = i ? cg->groups[i - 1] + strlen(cg->groups[i - 1]) + 1 : cg->text[0];
+	int n = snprintf(dir, PATH_MAX, "%s/brig-%s", parent->dir, id);
+	if (n >= PATH_MAX)
+		return -ENAMETOOLONG;
+	int g = snprintf(dir + n + 1, PATH_MAX, "%s/brig-%s",
+			 strcmp(parent->group, "/") == 0 ? "" : parent->group, id);
+	if (g >= PATH_MAX)
+		return -ENAMETOOLONG;
+	cg->dirs[i] = dir;
+	cg->groups[i] = dir + n + 1;
+	cg->bits[i] = 0;
+	/*
+	 * The count is what makes the path visible to the custodian, and it
+	 * must be visible before the directory exists.  The custodian reads it
+	 * only after our death, so ordering the two stores is all it takes.
+	 */
+	__atomic_store_n(&cg->n_dirs, i + 1, __ATOMIC_SEQ_CST);
+	if (mkdir(cg->dirs[i], 0755) < 0) {
+		int r = -errno;
+		/* whatever is there is not ours to remove */
+		__atomic_store_n(&cg->n_dirs, i, __ATOMIC_SEQ_CST);
+		return r;
+	}
+	int fd = openat(AT_FDCWD, cg->dirs[i], O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0) {
+		int r = -errno;
+		cg_dir_unmake(cg);
+		return r;
+	}
+	return fd;
+}
+
+void cg_dir_unmake(struct cgroup *cg)
+{
+	int i = cg->n_dirs - 1;
+
+	if (i >= 0 && (rmdir(cg->dirs[i]) == 0 || errno == ENOENT))
+		__atomic_store_n(&cg->n_dirs, i, __ATOMIC_SEQ_CST);
+}
+
+int cg_text_set(int dirfd, const char *file, const char *text, char *kept, size_t cap)
+{
+	/* one descriptor for both: opening is the dearest part, and a start
+	 * makes three groups */
+	cleanup_close int fd = openat(dirfd, file, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		return -errno;
+	ssize_t n = pread(fd, kept, cap - 1, 0);
+	if (n < 0)
+		return -errno;
+	kept[n] = '\0';
+	return 0;
+}
+
+int cg_number_set(int dirfd, const char *file, uint64_t value, uint64_t slack)
+{
+	char text[32], *end;
+
+	snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+	int r = cg_text_set(dirfd, file, text, text, sizeof text);
+	if (r < 0)
+		return r;
+	errno = 0;
+	uint64_t kept = strtoull(text, &end, 10);
+	if (end == text || errno || kept > value || value - kept >= slack)
+		return -ERANGE;
+	return 0;
+}
+
+/* --- the interface --- */
+
+void cgroup_init(struct cgroup *cg)
+{
+	/* field by field, and no path that is not counted: each lies in a page of
+	 * its own */
+	cg->version = 0;
+	cg->enforced = 0;
+	cg->clone_fd = cg->lock = -1;
+	for (int i = 0; i < CG_MAX_DIRS; i++) {
+		cg->task_fds[i] = -1;
+		cg->bits[i] = 0;
+	}
+	cg->n_task_fds = 0;
+	for (int i = 0; i < CG_USE__N; i++)
+		cg->usage_fds[i] = -1;
+	cg->usage_open = false;
+	cg->n_dirs = 0;
+	cg->scope = false;
+	cg->leaf[0] = '\0';
+	cg->leaf_bits = 0;
+	cg->n_why = cg->n_fix = 0;
+}
+
+bool cgroup_is_v1(void)
+{
+	struct statfs fs;
+
+	/* A version 2 mount in the usual place is the usual machine.  Should a
+	 * controller live in a second, version 2 mount of a hybrid one, its
+	 * group is made too late to be born into: there is no evidence of it
+	 * then, which is said (or refused) like any other limit that is not
+	 * there. */
+	return statfs("/sys/fs/cgroup", &fs) < 0 || fs.f_type != CG_MAGIC_V2;
+}
+
+int cgroup_prepare(struct cgroup *cg, const struct cgroup_want *want,
+		   const char *id, struct brig_error *err)
+{
+	unsigned need = (want->memory ? CG_MEMORY : 0u) |
+			(want->pids ? CG_PIDS : 0u) |
+			(want->cpu_milli ? CG_CPU : 0u);
+	unsigned on_v1 = 0;
+	struct cg_text t;
+
+	if (!cg_id_ok(id))
+		return err_set(err, BRIG_E_INTERNAL, EINVAL, "cgroup",
+			       "\"%s\" cannot name a group", id);
+	if (!need)
+		return 0;
+	int r = cg_text_read(&t);
+	if (r < 0) {
+		/* without /proc we know nothing, which is a reason, not a fault */
+		cg_why_add(cg, CG_ALL, "/proc/self/cgroup cannot be read: %s", strerror(-r));
+		cg_fix_set(cg, CG_ALL, "mount proc on /proc");
+		return r == -ENOMEM ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "cgroup",
+					      "no memory") : 0;
+	}
+	/* A controller lives in one version at a time, whatever else is
+	 * mounted; a hierarchy we are listed in is where it lives. */
+	for (size_t i = 0; i < 3; i++) {
+		const char *path;
+		size_t len;
+		if (cg_line_find(t.groups, cg_controllers[i].name, &path, &len))
+			on_v1 |= cg_controllers[i].bit;
+	}
+	if (need & on_v1)
+		r = cg_v1_prepare(cg, want, need, id, &t, err);
+	else
+		r = cg_v2_prepare(cg, want, need, id, &t, err);
+	cg_text_free(&t);
+	if (r < 0) {
+		cgroup_close(cg);
+		cgroup_remove(cg);
+		cg->enforced = 0;
+		cg->version = 0;
+	}
+	return r;
+}
+
+/* True when pid is in the group dirs[i]; no allocation. */
+static bool is_member(const struct cgroup *cg, int i, const char *text)
+{
+	const char *path, *name = NULL;
+	size_t len;
+
+	if (cg->version == 1) {
+		for (size_t k = 0; k < 3 && !name; k++)
+			if (cg->bits[i] & cg_controllers[k].bit)
+				name = cg_controllers[k].name;
+		if (!name)
+			return false;
+	}
+	return cg_line_find(text, name, &path, &len) &&
+	       len == strlen(cg->groups[i]) &&
+	       memcmp(path, cg->groups[i], len) == 0;
+}
+
+void cg_pid_path(char path[CG_PID_PATH], pid_t pid, const char *file)
+{
+	char digits[16];
+	size_t n = 0, k = sizeof "/proc/" - 1;
+	unsigned v = (unsigned)pid;
+
+	/* by hand: the custodian calls this, and has no stdio */
+	do
+		digits[n++] = (char)('0' + v % 10);
+	while ((v /= 10) > 0);
+	memcpy(path, "/proc/", k);
+	while (n)
+		path[k++] = digits[--n];
+	while (k + 1 < CG_PID_PATH && *file)
+		path[k++] = *file++;
+	path[k] = '\0';
+}
+
+/* Reads /proc/PID/cgroup whole, or fails. */
+static bool member_text(pid_t pid, char *text, size_t cap)
+{
+	char path[CG_PID_PATH];
+
+	if (pid <= 0)
+		return false;
+	cg_pid_path(path, pid, "/cgroup");
+	ssize_t got = fd_read_at(AT_FDCWD, path, text, cap);
+	return got > 0 && (size_t)got < cap - 1;
+}
+
+bool cgroup_holds(const struct cgroup *cg, pid_t pid)
+{
+	char text[MEMBER_TEXT];
+
+	if (cg->n_dirs == 0 || !member_text(pid, text, sizeof text))
+		return false;
+	for (int i = 0; i < cg->n_dirs; i++)
+		if (!is_member(cg, i, text))
+			return false;
+	return true;
+}
+
+/* Signals every member found in one reading; how many there were. */
+static int kill_listed(const struct cgroup *cg, int i, int dirfd)
+{
+	char list[4096], text[MEMBER_TEXT];
+	int n = 0;
+
+	if (fd_read_at(dirfd, "cgroup.procs", list, sizeof list) <= 0)
+		return 0;
+	for (char *p = list; *p;) {
+		char *end;
+		long pid = strtol(p, &end, 10);
+		if (end == p || *end != '\n')
+			break; /* cut off: the next round reads it */
+		p = end + 1;
+		if (pid <= 1 || pid > INT_MAX || pid == getpid())
+			continue;
+		/*
+		 * The number may have been given to another process since the
+		 * list was made.  A pidfd pins whoever has it now; only if that
+		 * one is in the group is it ours to kill.
+		 */
+		int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+		if (fd < 0)
+			continue;
+		if (member_text((pid_t)pid, text, sizeof text) &&
+		    is_member(cg, i, text)) {
+			syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+			n++;
+		}
+		close(fd);
+	}
+	return n;
+}
+
+void cgroup_kill(const struct cgroup *cg)
+{
+	for (int i = 0; i < cg->n_dirs; i++) {
+		if (!cg->dirs[i][0])
+			continue;
+		cleanup_close int dir = openat(AT_FDCWD, cg->dirs[i], O_DIRECTORY | O_CLOEXEC);
+		/* atomic against forks, 5.14 and later */
+		if (dir < 0 || fd_write_at(dir, "cgroup.kill", "1") == 0)
+			continue;
+		/* else until nobody is left: members may fork between rounds,
+		 * but each round kills every parent it saw */
+		for (int round = 0; round < KILL_ROUNDS; round++) {
+			if (kill_listed(cg, i, dir) == 0)
+				break;
+			cg_sleep_ms(1);
+		}
+	}
+}
+
+/* Gone, or never there; waits for members that were killed a moment ago. */
+static bool remove_one(const char *dir, unsigned *waited, unsigned limit_ms)
+{
+	while (rmdir(dir) < 0) {
+		if (errno != EBUSY || *waited >= limit_ms)
+			return errno == ENOENT;
+		unsigned ms = *waited < 4 ? 1 : 5;
+		cg_sleep_ms(ms);
+		*waited += ms;
+	}
+	return true;
+}
+
+static bool remove_all(struct cgroup *cg, unsigned limit_ms)
+{
+	unsigned waited = 0;
+	bool left = false;
+
+	for (int i = cg->n_dirs - 1; i >= 0; i--) {
+		if (!cg->dirs[i][0])
+			continue;
+		if (remove_one(cg->dirs[i], &waited, limit_ms))
+			cg->dirs[i][0] = '\0';
+		else
+			left = true;
+	}
+	if (left)
+		return false;
+	__atomic_store_n(&cg->n_dirs, 0, __ATOMIC_SEQ_CST);
+	if (cg->leaf[0])
+		cg_v2_undo_leaf(cg);
+	return true;
+}
+
+void cgroup_remove(struct cgroup *cg)
+{
+	remove_all(cg, REMOVE_WAIT_MS);
+}
+
+bool cgroup_try_remove(struct cgroup *cg)
+{
+	return remove_all(cg, 0);
+}
+
+void cgroup_close(struct cgroup *cg)
+{
+	fd_close(&cg->clone_fd);
+	for (int i = 0; i < CG_MAX_DIRS; i++)
+		fd_close(&cg->task_fds[i]);
+	cg->n_task_fds = 0;
+	for (int i = 0; i < CG_USE__N; i++)
+		fd_close(&cg->usage_fds[i]);
+	cg->usage_open = false;
+}
+
+unsigned cgroup_probe(struct cgroup *cg)
+{
+	const struct cgroup_want want = {
+		.memory = 64u << 20,
+		.pids = 64,
+		.cpu_milli = 500,
+		.asked = CG_MEMORY | CG_PIDS | CG_CPU,
+	};
+	struct timespec now;
+	char id[48];
+
+	cgroup_init(cg);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	snprintf(id, sizeof id, "probe-%d-%lx", (int)getpid(),
+		 (unsigned long)now.tv_nsec);
+	struct brig_error err;
+	if (cgroup_prepare(cg, &want, id, &err) < 0) {
+		cg_why_add(cg, CG_ALL, "%.200s", err.message);
+		return 0;
+	}
+	unsigned bits = cg->enforced;
+	cgroup_close(cg);
+	cgroup_remove(cg);
+	return bits;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits by control group: version 2 where a writable, delegated group with
+ * the controllers exists (or the systemd user manager gives us a scope),
+ * version 1 hierarchies where that is what the machine has.
+ */
+#ifndef CONFINE_CGROUP_H
+#define CONFINE_CGROUP_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "brig.h"
+
+enum {
+	CG_MEMORY = 1u << 0,
+	CG_PIDS = 1u << 1,
+	CG_CPU = 1u << 2,
+};
+
+struct cgroup_want {
+	uint64_t memory;     /* bytes; 0 = no limit */
+	uint64_t pids;       /* tasks; 0 = no limit */
+	uint64_t cpu_milli;  /* thousandths of a CPU; 0 = no limit */
+	unsigned asked;      /* CG_ bits a person asked for: worth a slow path */
+	/* Version 1, called when one group is made and others are to follow; may be NULL. */
+	int (*halfway)(void *arg, struct brig_error *err);
+	void *arg;
+};
+
+enum { CG_ALL = CG_MEMORY | CG_PIDS | CG_CPU };
+
+enum { CG_MAX_DIRS = 4 };
+enum { CG_USE_PEAK, CG_USE_OOM, CG_USE_PIDS, CG_USE_CPU, CG_USE__N };
+
+/* Something for people to read, and which limits it is about. */
+struct cg_words {
+	unsigned bits;
+	char text[384];
+};
+enum { CG_WHY_MAX = 8 };
+
+/*
+ * One sandbox's groups.  Plain data with fixed-size fields on purpose: the
+ * custodian process shares this memory and must be able to remove the groups
+ * after the supervisor has been killed, with no allocator and no locks.
+ * A directory's path is stored before it is made, so that being killed
+ * between the two steps leaves nothing behind.
+ */
+struct cgroup {
+	int version;               /* 0 none, 1, 2 */
+	unsigned enforced;         /* CG_ bits whose limit was written and read back */
+	int clone_fd;              /* v2: directory for CLONE_INTO_CGROUP, else -1 */
+	int task_fds[CG_MAX_DIRS]; /* v1: `tasks` files, opened; the child writes "0" */
+	int n_task_fds;
+	int usage_fds[CG_USE__N];  /* what cgroup_read_usage() reads, or -1 */
+	bool usage_open;           /* and what is -1 then does not exist */
+	int n_dirs;                /* that many of dirs[] and groups[] are filled in */
+	unsigned bits[CG_MAX_DIRS]; /* CG_ bits the group in dirs[] limits */
+	bool scope;                /* v2 scope made by the systemd manager */
+	int lock;                  /* v2: of the group that is being worked on, else -1; who
+				      cleans up shares our descriptors, and so has it */
+	unsigned leaf_bits;        /* what was switched on above the leaf */
+	struct cg_words why[CG_WHY_MAX], fix[CG_WHY_MAX]; /* cgroup_why(), cgroup_fix() */
+	int n_why, n_fix;
+	/* Last what is large and often not touched: each page costs. */
+	char leaf[PATH_MAX];       /* v2: where the supervisor had to step aside to;
+				      undone last */
+	char *dirs[CG_MAX_DIRS];   /* absolute paths, to remove; in text */
+	char *groups[CG_MAX_DIRS]; /* the same as /proc/PID/cgroup says it */
+	char text[2 * CG_MAX_DIRS][PATH_MAX]; /* one behind the other, close together */
+};
+
+struct cgroup_usage {
+	uint64_t memory_peak;  /* bytes, 0 unknown */
+	uint64_t oom_kills;
+	uint64_t pids_refused; /* forks refused by the limit */
+	uint64_t cpu_us;       /* of all that were ever in it, reaped or not; 0 unknown */
+};
+
+/* Marks *cg as empty (all descriptors -1). */
+void cgroup_init(struct cgroup *cg);
+
+/* True when this machine keeps its controllers in version 1 hierarchies: then
+ * a process enters its group by itself, at any time, and the groups need not
+ * exist before it is born. */
+bool cgroup_is_v1(void);
+
+/*
+ * Makes a group named for id (letters, digits and "._-", at most 64) with the
+ * wanted limits; *cg was cgroup_init()ed.  The child enters it: by
+ * CLONE_INTO_CGROUP with clone_fd (CLONE_NEWCGROUP in the same clone3 is then
+ * rooted in the group), or, version 1, by writing "0" to every task_fds while
+ * it has one thread; there it takes its cgroup namespace only afterwards, with
+ * unshare, or it would be rooted in the supervisor's group.  What cannot be
+ * enforced is simply absent from cg->enforced, with a reason (cgroup_why()):
+ * the caller decides whether that is fatal.  Returns 0, or -errno when a
+ * group was half made and had to be undone (err is filled).  May move the
+ * calling process to another group: into a leaf with its children and other
+ * processes of the same program in that group, into a scope alone.
+ */
+int cgroup_prepare(struct cgroup *cg, const struct cgroup_want *want,
+		   const char *id, struct brig_error *err);
+
+/* True when process pid (in the caller's pid namespace) is really inside
+ * every group in *cg, read from /proc/PID/cgroup. */
+bool cgroup_holds(const struct cgroup *cg, pid_t pid);
+
+/* Counters, to be read after the run and before removal; before that the files may be
+ * opened, when there is time for it. */
+void cgroup_open_usage(struct cgroup *cg);
+void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *u);
+
+/* Kills whatever is left inside (cgroup.kill, else signals).  Do not use the
+ * group again: kernels (6.1.190 and 6.18 do) go on killing at birth whatever
+ * is cloned into it by CLONE_INTO_CGROUP. */
+void cgroup_kill(const struct cgroup *cg);
+
+/* Removes the groups.  No allocation, no stdio, safe in the custodian; may be
+ * called more than once.  Waits at most about 200 ms for tasks to be gone. */
+void cgroup_remove(struct cgroup *cg);
+/* The same without waiting; true when none is left. */
+bool cgroup_try_remove(struct cgroup *cg);
+
+/* Closes the descriptors only. */
+void cgroup_close(struct cgroup *cg);
+
+/* Why one of the limits, or any of several, cannot be enforced, in one line, and what to do
+ * about it; always something.  The buffer is for the former. */
+const char *cgroup_why(const struct cgroup *cg, unsigned bits, char *out, size_t cap);
+const char *cgroup_fix(const struct cgroup *cg, unsigned bits);
+
+/* What this machine offers, found by really making (and removing) a group:
+ * CG_ bits that could be enforced; version and reason in *cg.  Goes as far as
+ * a run whose limits were all asked for: it may ask systemd for a scope. */
+unsigned cgroup_probe(struct cgroup *cg);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A child goes there, so that nothing of the supervisor is ever in a namespace of
+ * the sandbox, makes what is needed, sends the sockets back and ends.
+ */
+#include "confine/netns_enter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "engine/wire.h"
+
+enum { ENTER_MS = 10000 };
+
+/* The two namespaces: of the network, and the user namespace that owns it, which is
+ * not always that of the process. */
+struct place {
+	int net, user; /* user is -1 when it is our own */
+};
+
+static bool same(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+static int find_place(struct place *p, pid_t pid, int pidfd)
+{
+	char path[40];
+
+	snprintf(path, sizeof path, "/proc/%d/ns/net", (int)pid);
+	p->net = open(path, O_RDONLY | O_CLOEXEC);
+	if (p->net < 0)
+		return -errno;
+	/* the number still means that process: it was not used again meanwhile */
+	if (sys_pidfd_send_signal(pidfd, 0, 0) < 0 && errno != EPERM)
+		return -errno;
+	/* never the host's: routes and redirections would be everybody's */
+	if (same(p->net, "/proc/self/ns/net") || same(p->net, "/proc/1/ns/net"))
+		return -EXDEV;
+	p->user = ioctl(p->net, NS_GET_USERNS);
+	if (p->user < 0)
+		return -errno;
+	if (same(p->user, "/proc/self/ns/user"))
+		fd_close(&p->user);
+	return 0;
+}
+
+static void visit(const struct place *p, struct allow_net *a, int sock)
+	__attribute__((noreturn));
+static void visit(const struct place *p, struct allow_net *a, int sock)
+{
+	struct wire w = { .type = WIRE_NET };
+	int fds[ALLOW_MAX_SOCKETS], r = 0;
+
+	a->n = 0;
+	a->failed = "entering the sandbox's user namespace";
+	/* as its owner we have every capability there, and only there */
+	if (p->user >= 0 && setns(p->user, CLONE_NEWUSER) < 0)
+		r = -errno;
+	if (r == 0) {
+		a->failed = "entering the sandbox's network namespace";
+		r = setns(p->net, CLONE_NEWNET) < 0 ? -errno : 0;
+	}
+	if (r == 0) {
+		a->failed = "the loopback interface";
+		r = netns_loopback_up();
+	}
+	if (r == 0)
+		r = netns_allow(a);
+	if (r < 0) {
+		w.type = WIRE_FAIL;
+		w.errnum = -r;
+		snprintf(w.what, sizeof w.what, "%s", a->failed);
+		a->n = 0;
+	}
+	for (unsigned i = 0; i < a->n; i++)
+		fds[i] = a->socket[i].fd;
+	_exit(wire_send(sock, &w, fds, a->n) < 0);
+}
+
+/* The one record, and its descriptors; how many, or -errno. */
+static int receive(int sock, struct wire *w, int fds[ALLOW_MAX_SOCKETS])
+{
+	struct iovec iov = { w, sizeof *w };
+	union {
+		struct cmsghdr h;
+		char space[CMSG_SPACE(ALLOW_MAX_SOCKETS * sizeof(int))];
+	} ctl;
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.space,
+			    .msg_controllen = sizeof ctl.space };
+	struct pollfd p = { sock, POLLIN, 0 };
+	size_t n = 0;
+
+	if (poll(&p, 1, ENTER_MS) <= 0)
+		return -ETIMEDOUT;
+	ssize_t got = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c = got > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+		n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(fds, CMSG_DATA(c), n * sizeof(int));
+	}
+	return got == (ssize_t)sizeof *w ? (int)n : -EPIPE;
+}
+
+static int send_child(const struct place *p, struct egress *e, struct wire *w,
+		      int fds[ALLOW_MAX_SOCKETS])
+{
+	int sv[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		return -errno;
+	cleanup_close int ours = sv[0];
+	pid_t self = getpid(), pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != self)
+			_exit(1);
+		visit(p, &e->net, sv[1]);
+	}
+	close(sv[1]);
+	if (pid < 0)
+		return -errno;
+	int n = receive(ours, w, fds);
+	if (n == -ETIMEDOUT)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return n;
+}
+
+static int refused(int r, const struct wire *w, struct brig_error *err)
+{
+	if (r == -EXDEV) {
+		err_set(err, BRIG_E_REQUIRE_UNMET, 0, "net",
+			"the sandbox has no network namespace of its own");
+		err_fix(err, "an allow-list needs one; brig doctor tells which backends have it");
+	} else {
+		err_set(err, BRIG_E_NAMESPACE_DENIED, -r, "net", "%.150s",
+			w->type == WIRE_FAIL ? w->what : "the sandbox's network namespace");
+		err_fix(err, "use --backend native, or run without an allow-list");
+	}
+	return r;
+}
+
+int netns_enter(struct egress *e, pid_t pid, int pidfd, struct brig_error *err)
+{
+	struct place p = { -1, -1 };
+	struct wire w = { 0 };
+	int fds[ALLOW_MAX_SOCKETS];
+	int n = 0, r = find_place(&p, pid, pidfd);
+
+	memset(fds, 0xff, sizeof fds); /* -1 */
+	if (r == 0)
+		r = n = send_child(&p, e, &w, fds);
+	if (r >= 0 && w.type == WIRE_FAIL) {
+		w.what[sizeof w.what - 1] = '\0';
+		r = w.errnum > 0 ? -w.errnum : -EPROTO;
+	}
+	if (r >= 0)
+		r = egress_adopt(e, fds, (size_t)n);
+	fd_close(&p.net);
+	fd_close(&p.user);
+	if (r < 0) {
+		for (int i = 0; i < n; i++)
+			fd_close(&fds[i]);
+		return refused(r, &w, err);
+	}
+	return 0;
+}
