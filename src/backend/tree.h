@@ -118,11 +118,10 @@ struct tree_job {
 void tree_run(struct tree_job *job, struct brig_result *res);
 
 /*
- * Ends every descendant of the calling process, which has to be a subreaper,
- * and reaps them.  Stops all of them first, so that nobody forks while the
- * others die.  With since, children that began before that time are none of
- * its business.  No allocation.  Returns how many could not be ended (of another
- * user, or stuck in the kernel).
+ * Ends every descendant of the calling process, which has to be a subreaper, and reaps
+ * them.  With since, children that began before that time, and what they started, are
+ * left alone.  No allocation.  Returns how many could not be ended in some seconds (of
+ * another user, or stuck in the kernel).
  */
 int tree_sweep(uint64_t since);
 
