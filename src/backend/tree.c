@@ -22,6 +22,7 @@
 #include "backend/tree_watch.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/idmap.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/diagnose.h"
@@ -36,8 +37,19 @@ static bool wants_groups(const struct spec *s, bool v1)
 	return !v1 || geteuid() == 0 || (s->required & LAYERS_LIMITS);
 }
 
-/* Control groups for the limits, as far as they can be had.  -errno with err when one
- * that was asked for cannot. */
+/* The kernel does not hold the machine's root to RLIMIT_NPROC.  Under the landlock backend
+ * root's command has an ordinary user's id. */
+static bool nproc_holds(const struct tree *t)
+{
+	const struct spec *s = t->job->spec;
+
+	if (geteuid() != 0 || (s->as_root && t->job->sandbox))
+		return true;
+	return s->nested && !userns_root_is_machines();
+}
+
+/* Limits for the tree, as far as they can be had: control groups, and for processes where
+ * there is none RLIMIT_NPROC.  -errno with err when one that was asked for cannot. */
 static int make_limits(struct tree *t, bool v1, struct brig_error *err)
 {
 	const struct spec *s = t->job->spec;
@@ -49,13 +61,13 @@ static int make_limits(struct tree *t, bool v1, struct brig_error *err)
 		t->nproc = watch_nproc(s->limits.pids, s->nested);
 	if (t->nproc)
 		want.pids = 0;
-	if (!wants_groups(s, v1))
-		return 0;
 	want.asked = (s->required & LAYER_BIT(LAYER_MEMORY) ? CG_MEMORY : 0u) |
 		     (s->required & LAYER_BIT(LAYER_CPU) ? CG_CPU : 0u) |
 		     (s->required & LAYER_BIT(LAYER_PIDS) ? CG_PIDS : 0u);
-	int r = cgroup_prepare(&t->cg, &want, s->id, err);
-	return r < 0 ? r : watch_limits(s, &t->cg, t->nproc, err);
+	int r = wants_groups(s, v1) ? cgroup_prepare(&t->cg, &want, s->id, err) : 0;
+	t->counted = !t->job->nproc_inside && !t->late_limits && s->limits.pids &&
+		     !(t->cg.enforced & CG_PIDS) && nproc_holds(t);
+	return r < 0 ? r : watch_limits(s, &t->cg, t->counted ? s->limits.pids : t->nproc, err);
 }
 
 static int make_pipe(int *r, int *w)
@@ -236,7 +248,7 @@ static int prepare(struct tree *t, struct brig_error *err)
 	decide_sharing(t);
 	/* A process enters a version 1 group by itself, at any time. */
 	const bool v1 = cgroup_is_v1();
-	t->late_limits = t->borrowed && v1 && wants_groups(t->job->spec, true);
+	t->late_limits = t->borrowed && v1 && t->job->gate && wants_groups(t->job->spec, true);
 	/* a caller's profile, which is loaded before the gate, need not let it receive them */
 	t->job->groups_inside = t->job->gate && t->late_limits && !t->job->spec->seccomp;
 	/* An ordinary user who asks for a limit may get it from systemd, which moves us, and

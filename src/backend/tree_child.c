@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "backend/tree_internal.h"
@@ -190,6 +191,67 @@ static void set_limits(const struct child *c)
 		set_limit(c, RLIMIT_FSIZE, s->limits.file_size, "RLIMIT_FSIZE");
 }
 
+/* Whether this process can fork when its user may have so many processes.  -errno when that
+ * cannot be told. */
+static int may_fork(rlim_t many, rlim_t max)
+{
+	const struct rlimit lim = { many, max };
+	long got;
+
+	if (prlimit(0, RLIMIT_NPROC, &lim, NULL) < 0)
+		return -errno;
+	long pid = SYS5(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (pid == 0)
+		die(0);
+	if (pid < 0)
+		return pid == -EAGAIN ? 0 : (int)pid;
+	do
+		got = SYS4(SYS_wait4, pid, NULL, __WALL, NULL);
+	while (got == -EINTR);
+	return 1;
+}
+
+/*
+ * The limit on processes where no group holds it.  The kernel counts all processes of the user
+ * for it, and in a container most of them may be hidden from us: so it is asked, by trying,
+ * how many there are.  The evidence is the limit that the supervisor reads back.
+ */
+static void limit_processes(const struct child *c, struct wire *ready)
+{
+	enum { TASKS_MAX = 1 << 22 }; /* of a kernel */
+	const rlim_t pids = c->job->spec->limits.pids;
+	rlim_t refused = 0, fine = 1;
+	struct rlimit old;
+	int r = 0;
+
+	if (prlimit(0, RLIMIT_NPROC, NULL, &old) < 0)
+		fail(c, BRIG_E_SETUP_FAILED, errno, "limits", "RLIMIT_NPROC");
+	const rlim_t max = old.rlim_max;
+	while (fine <= max && fine <= TASKS_MAX && (r = may_fork(fine, max)) == 0) {
+		refused = fine;
+		fine *= 2;
+	}
+	while (r == 1 && refused && fine - refused > 1) {
+		const rlim_t middle = refused + (fine - refused) / 2;
+		r = may_fork(middle, max);
+		*(r == 1 ? &fine : &refused) = middle;
+		r = r == 0 ? 1 : r;
+	}
+	if (r < 0)
+		fail(c, BRIG_E_SETUP_FAILED, -r, "limits", "counting the user's processes");
+	/* it does not hold this user, or something else does not let him fork */
+	if (!refused || (r == 0 && max > TASKS_MAX)) {
+		prlimit(0, RLIMIT_NPROC, &old, NULL);
+		return;
+	}
+	/* with `fine` there is room for one more, and one of those there are is this process */
+	rlim_t all = r == 0 || fine - 2 + pids > max ? max : fine - 2 + pids;
+	old.rlim_cur = old.rlim_max = all;
+	if (prlimit(0, RLIMIT_NPROC, &old, NULL) < 0)
+		fail(c, BRIG_E_SETUP_FAILED, errno, "limits", "RLIMIT_NPROC");
+	ready->nproc = (int32_t)all;
+}
+
 static void drop_bounding_set(const struct child *c)
 {
 	for (unsigned long cap = 0; cap < 64; cap++)
@@ -331,7 +393,7 @@ static void wait_for_release(const struct child *c)
 }
 
 /* What needs nothing of what is still being made. */
-static void become_nobody(const struct child *c)
+static void become_nobody(const struct child *c, struct wire *ready)
 {
 	/* A session of its own: no controlling terminal of the caller, so that
 	 * nothing can be typed into it (TIOCSTI, CVE-2017-5226). */
@@ -345,6 +407,9 @@ static void become_nobody(const struct child *c)
 		close_callers(c);
 	if (c->job->sandbox)
 		drop_privileges(c);
+	/* under its own id: the limit is one of users */
+	if (c->t->counted)
+		limit_processes(c, ready);
 	die_with_keeper(c);
 	enter_directory(c);
 	exec_default_signals();
@@ -401,7 +466,7 @@ int tree_child_main(void *arg)
 
 	if (t->borrowed && !t->share)
 		forget_supervisor(c);
-	become_nobody(c);
+	become_nobody(c, &ready);
 	if (first) {
 		load_filter(c, &ready, &listener);
 		/* The table is not ours: what is told here is closed here.  And whatever

@@ -46,7 +46,8 @@ struct tree {
 	struct tree_job *job;
 	struct brig_result *res;
 	struct cgroup cg;
-	uint64_t nproc;
+	uint64_t nproc; /* RLIMIT_NPROC that the gate sets */
+	bool counted;   /* the command's process sets one, from what its user runs already */
 	struct spawn_rooms rooms;
 	pid_t self;        /* the supervisor's pid */
 	pid_t keeper_self; /* written by the keeper, for the command's process */

@@ -7,6 +7,7 @@
 #include "backend/tree_watch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -133,6 +134,35 @@ bool tree_await_office(const struct tree *t)
 	return word_is_set(&t->in_office);
 }
 
+/* As the kernel tells it to everybody: prlimit() would take a capability that root of a
+ * container may not have. */
+static uint64_t read_process_limit(pid_t pid)
+{
+	static const char name[] = "\nMax processes ";
+	unsigned long long soft, hard;
+	big_buffer char text[4096];
+	char path[32];
+
+	snprintf(path, sizeof path, "/proc/%d/limits", (int)pid);
+	if (fd_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
+		return 0;
+	const char *line = strstr(text, name);
+	return line && sscanf(line + sizeof name - 1, "%llu %llu", &soft, &hard) == 2 &&
+	       soft == hard ? soft : 0;
+}
+
+/* The limit on processes that is brig's own: exactly what was set in the command's process, or
+ * at most what the gate was told. */
+static void read_nproc(const struct tree *t, struct evidence *ev)
+{
+	const uint64_t told = t->ready_wire.nproc > 0 ? (uint64_t)t->ready_wire.nproc : 0;
+
+	if (!t->job->gate)
+		ev->nproc = t->counted && told && read_process_limit(t->ready_pid) == told ? told : 0;
+	else if (!t->nproc || ev->nproc > t->nproc)
+		ev->nproc = 0;
+}
+
 /* The heart of "fail closed". */
 static void judge_and_release(struct tree *t)
 {
@@ -144,9 +174,7 @@ static void judge_and_release(struct tree *t)
 		return;
 	ev->init_clean = t->init_ready;
 	ev->cgroup = cgroup_holds(&t->cg, t->ready_pid) ? t->cg.enforced : 0;
-	/* the caller's own limit counts only when it is at least as tight */
-	if (!t->nproc || ev->nproc > t->nproc)
-		ev->nproc = 0;
+	read_nproc(t, ev);
 	unsigned holds = evidence_layers(ev);
 	if (job->judge)
 		holds = job->judge(job->arg, ev, &t->ready_wire, t->ready_pid, holds);

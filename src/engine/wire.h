@@ -47,6 +47,7 @@ struct wire {
 	int32_t cpu;          /* WIRE_CONFINED, WIRE_READY: where its sender is, about to
 				 sleep; only a hint */
 	uint32_t begun;       /* of a tree's job: the last descriptor is what begin() made */
+	int32_t nproc;        /* of a tree's job, WIRE_READY: its RLIMIT_NPROC, 0 none of brig's */
 	char phase[24];
 	char what[200];
 };
