@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -186,6 +187,40 @@ int cg_place_own(struct cg_text *t, const char *controller, struct cg_place *pla
 	return cg_place_find(t->mountinfo, t->groups, controller, place);
 }
 
+int cg_note(const struct cgroup *cg, enum cg_note_kind kind, unsigned bits, const char *path)
+{
+	struct cg_note n = { .kind = kind, .bits = bits };
+	size_t len = strlen(path) + 1;
+
+	if (cg->journal < 0)
+		return 0;
+	if (len > sizeof n.path)
+		return -ENAMETOOLONG;
+	memcpy(n.path, path, len);
+	struct iovec iov = { &n, len + offsetof(struct cg_note, path) };
+	const struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	return sendmsg(cg->journal, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+void cgroup_remember(struct cgroup *cg, const struct cg_note *n, size_t len)
+{
+	const int i = cg->n_dirs;
+
+	if (len <= offsetof(struct cg_note, path) || len > sizeof *n)
+		return;
+	len -= offsetof(struct cg_note, path);
+	if (n->kind == CG_NOTE_LEAF) {
+		memcpy(cg->leaf, n->path, len);
+		cg->leaf_bits = n->bits;
+	} else if (n->kind == CG_NOTE_GROUP && i < CG_MAX_DIRS) {
+		/* nobody is in it yet: the name by which members are known is not needed */
+		memcpy(cg->text[i], n->path, len);
+		cg->dirs[i] = cg->text[i];
+		cg->groups[i] = cg->text[i] + len - 1;
+		cg->n_dirs = i + 1;
+	}
+}
+
 int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id)
 {
 	int i = cg->n_dirs;
@@ -203,6 +238,9 @@ int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id
 	cg->dirs[i] = dir;
 	cg->groups[i] = dir + n + 1;
 	cg->bits[i] = 0;
+	int told = cg_note(cg, CG_NOTE_GROUP, 0, dir);
+	if (told < 0)
+		return told;
 	/*
 	 * The count is what makes the path visible to the custodian, and it
 	 * must be visible before the directory exists.  The custodian reads it
@@ -269,7 +307,7 @@ void cgroup_init(struct cgroup *cg)
 	 * its own */
 	cg->version = 0;
 	cg->enforced = 0;
-	cg->clone_fd = cg->lock = -1;
+	cg->clone_fd = cg->lock = cg->journal = -1;
 	for (int i = 0; i < CG_MAX_DIRS; i++) {
 		cg->task_fds[i] = -1;
 		cg->bits[i] = 0;
@@ -451,7 +489,7 @@ void cgroup_kill(const struct cgroup *cg)
 				break;
 			/* Whoever forks on shall not.  Not at once: a fork that is refused
 			 * counts as one that met the limit. */
-			if (round > 0 && (cg->bits[i] & CG_PIDS))
+			if (round > 0)
 				fd_write_at(dir, "pids.max", "0");
 			cg_sleep_ms(1);
 		}

@@ -43,6 +43,17 @@ struct cg_words {
 enum { CG_WHY_MAX = 8 };
 
 /*
+ * Something that has to be undone when the supervisor is killed: a message on
+ * cgroup.journal, before the thing is made.
+ */
+enum cg_note_kind { CG_NOTE_GROUP = 1, CG_NOTE_LEAF, CG_NOTE__LAST };
+struct cg_note {
+	uint32_t kind;
+	uint32_t bits;       /* LEAF: what was switched on above it */
+	char path[PATH_MAX]; /* as long as it is; the message ends behind it */
+};
+
+/*
  * One sandbox's groups.  Plain data with fixed-size fields on purpose: the
  * custodian process shares this memory and must be able to remove the groups
  * after the supervisor has been killed, with no allocator and no locks.
@@ -62,6 +73,7 @@ struct cgroup {
 	bool scope;                /* v2 scope made by the systemd manager */
 	int lock;                  /* v2: of the group that is being worked on, else -1; who
 				      cleans up shares our descriptors, and so has it */
+	int journal;               /* socket for struct cg_note, or -1: nobody listens */
 	unsigned leaf_bits;        /* what was switched on above the leaf */
 	struct cg_words why[CG_WHY_MAX], fix[CG_WHY_MAX]; /* cgroup_why(), cgroup_fix() */
 	int n_why, n_fix;
@@ -103,6 +115,9 @@ bool cgroup_is_v1(void);
  */
 int cgroup_prepare(struct cgroup *cg, const struct cgroup_want *want,
 		   const char *id, struct brig_error *err);
+
+/* In the process that hears the journal: takes note.  What is no note is ignored. */
+void cgroup_remember(struct cgroup *cg, const struct cg_note *note, size_t len);
 
 /* True when process pid (in the caller's pid namespace) is really inside
  * every group in *cg, read from /proc/PID/cgroup. */

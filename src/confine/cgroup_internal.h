@@ -91,6 +91,9 @@ int cg_place_own(struct cg_text *t, const char *controller, struct cg_place *pla
  */
 int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id);
 
+/* Tells the journal, if there is one.  0 or -errno: then nothing may be made. */
+int cg_note(const struct cgroup *cg, enum cg_note_kind kind, unsigned bits, const char *path);
+
 /* Takes back the last group made. */
 void cg_dir_unmake(struct cgroup *cg);
 

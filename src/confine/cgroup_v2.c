@@ -329,6 +329,11 @@ static int step_aside(struct cgroup *cg, const struct spot *s, int dir)
 		return -ENAMETOOLONG;
 	}
 	cg->leaf_bits = s->enable;
+	int told = cg_note(cg, CG_NOTE_LEAF, s->enable, cg->leaf);
+	if (told < 0) {
+		cg->leaf[0] = '\0';
+		return told;
+	}
 	if (mkdirat(dir, CG_LEAF_NAME, 0755) < 0 && errno != EEXIST) {
 		int r = -errno;
 		cg->leaf[0] = '\0';

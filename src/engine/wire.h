@@ -29,13 +29,8 @@ enum wire_type {
 	WIRE_GO,         /* supervisor → job: evidence is in, execute */
 	WIRE_FAIL,       /* child or job → supervisor: set-up failed, nothing ran */
 	WIRE_EXEC_FAIL,  /* job → supervisor: execve failed after release */
-	WIRE_GIVEN,      /* supervisor → job of a tree: all that was made meanwhile is
-			    there, in memory and in the table of descriptors; where those
-			    are not shared, what was offered is attached */
 	WIRE_GROUPS,     /* supervisor → job, or gate: version 1 groups are made, their
 			    `tasks` files attached; enter them */
-	WIRE_FILTERED,   /* job of a tree → supervisor: without privileges and filtered,
-			    for good; listener attached */
 };
 
 struct wire {
@@ -46,7 +41,6 @@ struct wire {
 	int32_t canary;       /* WIRE_READY: errno of the Landlock probe */
 	int32_t cpu;          /* WIRE_CONFINED, WIRE_READY: where its sender is, about to
 				 sleep; only a hint */
-	uint32_t begun;       /* of a tree's job: the last descriptor is what begin() made */
 	int32_t nproc;        /* of a tree's job, WIRE_READY: its RLIMIT_NPROC, 0 none of brig's */
 	char phase[24];
 	char what[200];

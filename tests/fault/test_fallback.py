@@ -388,31 +388,6 @@ def test_a_lie_is_not_evidence(who, deny, call):
         assert out.code == 125 or not out.json["ran"], out
 
 
-@pytest.mark.parametrize("backend, call", [(b, c) for b in ("native", "landlock", "bwrap")
-                                           for c in ("close_range=0", "fcntl=0", "poll=0", "poll=EPERM", "ppoll=0",
-                                                     "eventfd2=0", "write=0")
-                                           # nobody there makes it, or needs it; echo itself tries for ever
-                                           if b != "landlock" or c not in ("ppoll=0", "write=0")])
-def test_a_lie_that_nothing_else_shows(who, deny, backend, call):
-    """What the caller left open reaches the command, or nobody hears of the supervisor's death: the
-    call is tried where its effect can be seen."""
-    if backend == "bwrap":
-        support.need("bwrap")
-    if who.is_root and backend != "native":
-        os.chown(who.ws, 12345, 12345)
-    fd = os.open("/etc/passwd", os.O_RDONLY)
-    start = time.monotonic()
-    try:
-        p = who.popen([str(deny), call, "--", support.BRIG, "run", "--backend", backend, "--workspace", who.ws,
-                       "--", "/bin/echo", "ran"], pass_fds=(fd,), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                      stderr=subprocess.PIPE)
-        text, err = p.communicate(timeout=40)
-    finally:
-        os.close(fd)
-    assert p.returncode == 125 and text == b"" and err.startswith(b"brig: "), (p.returncode, text, err)
-    assert time.monotonic() - start < 10
-
-
 def test_who_owns_the_workspace_is_not_guessed(who, deny):
     """Root lends its memory before the workspace is opened, on a first look at its owner.  When that look
     was wrong, and it is a user's, nothing runs where he could get at that memory."""
