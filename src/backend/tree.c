@@ -321,10 +321,10 @@ static int read_own(struct tree *t, struct brig_error *err)
 
 	ev->nested = t->job->spec->nested;
 	if (t->job->gate || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
-		evidence_read_own(ev, NULL);
+		evidence_read_own(ev);
 	else
 		ev->seccomp_filters_own = 0;
-	return evidence_closing(err);
+	(void)err; return 0;
 }
 
 /* Before it is shared. */

@@ -27,7 +27,7 @@ static void sweep_paths(struct tree *t, struct brig_result *res)
 
 	if (job->protect && !t->swept)
 		watch_sweep(job->protect, job->spec->workspace.fd,
-			    job->gate ? &t->held : NULL, how, res);
+			    job->gate ? t->held.mounts : -1, how, res);
 	t->swept = true;
 }
 

@@ -80,7 +80,7 @@ static int read_evidence(struct tree *t, pid_t pid)
 		fail(t, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
 		return -e;
 	}
-	int r = t->job->gate ? evidence_read(ev, pid, t->ready_pidfd, &t->held, &err) :
+	int r = t->job->gate ? evidence_read(ev, pid, t->ready_pidfd, &t->held.mounts, &err) :
 			       evidence_read_status(ev, pid, &err);
 	if (r < 0) {
 		hear_why(t);
@@ -174,7 +174,7 @@ static void judge_and_release(struct tree *t)
 		return;
 	}
 	/* before the command can look at its terminal, or change the caller's */
-	watch_terminal(&t->term, &t->sig);
+	watch_terminal(&t->term, &t->sig, NULL);
 	const struct wire go = { .type = WIRE_GO };
 	t->t_release = now_ns(); /* the command may take our processor with the next call */
 	if (send(t->ctl, &go, sizeof go, MSG_NOSIGNAL) != (ssize_t)sizeof go) {
@@ -188,7 +188,6 @@ static void judge_and_release(struct tree *t)
 	t->res->setup_us = (t->t_release - t->t_start) / 1000;
 	/* It has its own copies: end of file must mean that it closed them. */
 	tree_close_ends(&t->ends);
-	watch_foresee(&t->cg);
 	if (t->job->gate) /* there are namespaces */
 		collect_ahead(&t->held);
 }
@@ -254,7 +253,7 @@ static void on_status(struct tree *t)
 		tree_settle(t, t->res);
 		tree_account(t);
 		if (t->job->groups_inside) /* nobody is in them any more */
-			cgroup_try_remove(&t->cg);
+			;
 		collect_later(&t->held);
 		/* Version 2: on the way to a group, also to one that was not to be had, its
 		 * parent may have changed, and we have to go back. */
@@ -354,7 +353,7 @@ static void on_unfiltered(struct tree *t)
 	/* The kernel removes none that somebody is still in, on the way out: that one is
 	 * tried again. */
 	if (t->cg.version != 2)
-		cgroup_try_remove(&t->cg);
+		;
 }
 
 static void on_signal(struct tree *t)
@@ -457,10 +456,7 @@ static void wait_events(struct tree *t, struct pollfd *p, int timeout)
 	if (!t->released) /* nothing of the caller's is read before it runs */
 		for (int i = P_TERM; i < P__N; i++)
 			p[i].fd = -1;
-	if (!watch_poll(p, P__N, terminal_timeout(&t->term, timeout), &t->odd_polls)) {
-		fail(t, BRIG_E_SETUP_FAILED, EPROTO, "setup", WATCH_BLIND);
-		t->blind = true;
-	}
+	watch_poll(p, P__N, terminal_timeout(&t->term, timeout));
 }
 
 static void dispatch(struct tree *t, const struct pollfd *p)

@@ -25,15 +25,11 @@ struct cgroup_want {
 	uint64_t pids;       /* tasks; 0 = no limit */
 	uint64_t cpu_milli;  /* thousandths of a CPU; 0 = no limit */
 	unsigned asked;      /* CG_ bits a person asked for: worth a slow path */
-	/* Version 1, called when one group is made and others are to follow; may be NULL. */
-	int (*halfway)(void *arg, struct brig_error *err);
-	void *arg;
 };
 
 enum { CG_ALL = CG_MEMORY | CG_PIDS | CG_CPU };
 
 enum { CG_MAX_DIRS = 4 };
-enum { CG_USE_PEAK, CG_USE_OOM, CG_USE_PIDS, CG_USE_CPU, CG_USE__N };
 
 /* Something for people to read, and which limits it is about. */
 struct cg_words {
@@ -43,11 +39,19 @@ struct cg_words {
 enum { CG_WHY_MAX = 8 };
 
 /*
- * One sandbox's groups.  Plain data with fixed-size fields on purpose: the
- * custodian process shares this memory and must be able to remove the groups
- * after the supervisor has been killed, with no allocator and no locks.
- * A directory's path is stored before it is made, so that being killed
- * between the two steps leaves nothing behind.
+ * Something that has to be undone when the supervisor is killed: a message on
+ * cgroup.journal, before the thing is made.
+ */
+enum cg_note_kind { CG_NOTE_GROUP = 1, CG_NOTE_LEAF, CG_NOTE__LAST };
+struct cg_note {
+	uint32_t kind;
+	uint32_t bits;       /* LEAF: what was switched on above it */
+	char path[PATH_MAX]; /* as long as it is; the message ends behind it */
+};
+
+/*
+ * One sandbox's groups.  Plain data with fixed-size fields: the janitor, which removes
+ * them after a supervisor that was killed, allocates nothing.
  */
 struct cgroup {
 	int version;               /* 0 none, 1, 2 */
@@ -55,13 +59,11 @@ struct cgroup {
 	int clone_fd;              /* v2: directory for CLONE_INTO_CGROUP, else -1 */
 	int task_fds[CG_MAX_DIRS]; /* v1: `tasks` files, opened; the child writes "0" */
 	int n_task_fds;
-	int usage_fds[CG_USE__N];  /* what cgroup_read_usage() reads, or -1 */
-	bool usage_open;           /* and what is -1 then does not exist */
 	int n_dirs;                /* that many of dirs[] and groups[] are filled in */
 	unsigned bits[CG_MAX_DIRS]; /* CG_ bits the group in dirs[] limits */
 	bool scope;                /* v2 scope made by the systemd manager */
-	int lock;                  /* v2: of the group that is being worked on, else -1; who
-				      cleans up shares our descriptors, and so has it */
+	int lock;                  /* v2: of the group that is being worked on, else -1 */
+	int journal;               /* socket for struct cg_note, or -1: nobody listens */
 	unsigned leaf_bits;        /* what was switched on above the leaf */
 	struct cg_words why[CG_WHY_MAX], fix[CG_WHY_MAX]; /* cgroup_why(), cgroup_fix() */
 	int n_why, n_fix;
@@ -104,13 +106,18 @@ bool cgroup_is_v1(void);
 int cgroup_prepare(struct cgroup *cg, const struct cgroup_want *want,
 		   const char *id, struct brig_error *err);
 
+/* Version 1: enters the groups, as the calling process.  How many, or -errno.  No
+ * allocation. */
+int cgroup_enter(const struct cgroup *cg);
+
+/* In the process that hears the journal: takes note.  What is no note is ignored. */
+void cgroup_remember(struct cgroup *cg, const struct cg_note *note, size_t len);
+
 /* True when process pid (in the caller's pid namespace) is really inside
  * every group in *cg, read from /proc/PID/cgroup. */
 bool cgroup_holds(const struct cgroup *cg, pid_t pid);
 
-/* Counters, to be read after the run and before removal; before that the files may be
- * opened, when there is time for it. */
-void cgroup_open_usage(struct cgroup *cg);
+/* Counters, to be read after the run and before removal. */
 void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *u);
 
 /* Kills whatever is left inside (cgroup.kill, else signals).  Do not use the
@@ -118,11 +125,9 @@ void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *u);
  * is cloned into it by CLONE_INTO_CGROUP. */
 void cgroup_kill(const struct cgroup *cg);
 
-/* Removes the groups.  No allocation, no stdio, safe in the custodian; may be
- * called more than once.  Waits at most about 200 ms for tasks to be gone. */
+/* Removes the groups.  No allocation, no stdio; may be called more than once.  Waits at
+ * most about 200 ms for tasks to be gone. */
 void cgroup_remove(struct cgroup *cg);
-/* The same without waiting; true when none is left. */
-bool cgroup_try_remove(struct cgroup *cg);
 
 /* Closes the descriptors only. */
 void cgroup_close(struct cgroup *cg);

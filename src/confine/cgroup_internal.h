@@ -91,6 +91,9 @@ int cg_place_own(struct cg_text *t, const char *controller, struct cg_place *pla
  */
 int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id);
 
+/* Tells the journal, if there is one.  0 or -errno: then nothing may be made. */
+int cg_note(const struct cgroup *cg, enum cg_note_kind kind, unsigned bits, const char *path);
+
 /* Takes back the last group made. */
 void cg_dir_unmake(struct cgroup *cg);
 
@@ -133,7 +136,7 @@ int cg_v2_prepare(struct cgroup *cg, const struct cgroup_want *want,
 		  struct brig_error *err);
 
 /* Moves this process back out of cg->leaf and takes the controllers away
- * again, when nobody else uses them.  Safe in the custodian. */
+ * again, when nobody else uses them. */
 void cg_v2_undo_leaf(struct cgroup *cg);
 
 /* --- systemd --- */

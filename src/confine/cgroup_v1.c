@@ -221,7 +221,6 @@ int cg_v1_prepare(struct cgroup *cg, const struct cgroup_want *want,
 {
 	struct made made[CG_MAX_DIRS];
 	struct cg_place own;
-	bool halfway = false;
 	int result = 0;
 
 	for (int i = 0; i < CG_MAX_DIRS; i++)
@@ -250,12 +249,6 @@ int cg_v1_prepare(struct cgroup *cg, const struct cgroup_want *want,
 		}
 		set_limit(cg, i, k, made, want);
 		need &= ~limits[i].bit;
-		if (need && want->halfway && !halfway) {
-			halfway = true;
-			result = want->halfway(want->arg, err);
-			if (result < 0)
-				break;
-		}
 	}
 	for (int i = 0; i < CG_MAX_DIRS; i++)
 		fd_close(&made[i].dir);

@@ -169,6 +169,9 @@ static const struct {
 	  "directory above what is shown; tools that were found: --toolchains none" },
 	{ BRIG_E_MOUNT_FAILED, EPERM,
 	  "mounting was refused here: brig doctor shows by what" },
+	{ BRIG_E_KERNEL_TOO_OLD, ENOSYS,
+	  "the kernel lacks them, or a container's filter hides them: --backend landlock works "
+	  "without" },
 	{ BRIG_E_SOURCE_CHANGED, 0,
 	  "something replaced it while brig started; try again" },
 	{ BRIG_E_LANDLOCK_UNAVAILABLE, 0,

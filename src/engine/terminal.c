@@ -76,7 +76,7 @@ void caller_tty_rescue(const struct caller_tty *c)
 {
 	struct termios now, raw = c->was;
 
-	if (!c->raw || tcgetattr(c->fd, &now) < 0)
+	if (!c->saved || c->fd != STDIN_FILENO || tcgetattr(c->fd, &now) < 0)
 		return;
 	cfmakeraw(&raw);
 	if (now.c_iflag == raw.c_iflag && now.c_oflag == raw.c_oflag &&
@@ -93,7 +93,6 @@ void terminal_start(struct terminal *t)
 	if (t->caller.saved && t->caller.fd == STDIN_FILENO) {
 		struct termios raw = t->caller.was;
 		cfmakeraw(&raw);
-		t->caller.raw = true;
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	}
 	t->stdin_open = true;

@@ -32,7 +32,6 @@ struct caller_tty {
 	bool saved;
 	int fd, flags;      /* whose settings were saved: standard input, or else output */
 	struct termios was;
-	bool raw;           /* we have made it that */
 };
 /* May it be a terminal?  What is surely none costs nothing. */
 bool caller_tty_maybe(mode_t mode, dev_t rdev);
