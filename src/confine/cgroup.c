@@ -229,27 +229,36 @@ int cgroup_enter(const struct cgroup *cg)
 	return cg->n_task_fds;
 }
 
-int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id)
+int cg_dir_name(struct cgroup *cg, const struct cg_place *parent, const char *name)
 {
 	int i = cg->n_dirs;
 
 	if (i >= CG_MAX_DIRS)
 		return -ENOSPC;
 	char *dir = i ? cg->groups[i - 1] + strlen(cg->groups[i - 1]) + 1 : cg->text[0];
-	int n = snprintf(dir, PATH_MAX, "%s/brig-%s", parent->dir, id);
+	int n = snprintf(dir, PATH_MAX, "%s/brig-%s", parent->dir, name);
 	if (n >= PATH_MAX)
 		return -ENAMETOOLONG;
 	int g = snprintf(dir + n + 1, PATH_MAX, "%s/brig-%s",
-			 strcmp(parent->group, "/") == 0 ? "" : parent->group, id);
+			 strcmp(parent->group, "/") == 0 ? "" : parent->group, name);
 	if (g >= PATH_MAX)
 		return -ENAMETOOLONG;
 	cg->dirs[i] = dir;
 	cg->groups[i] = dir + n + 1;
 	cg->bits[i] = 0;
-	int r = cg_note(cg, CG_NOTE_GROUP, 0, dir);
+	return 0;
+}
+
+int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id)
+{
+	int i = cg->n_dirs;
+	int r = cg_dir_name(cg, parent, id);
+
+	if (r == 0)
+		r = cg_note(cg, CG_NOTE_GROUP, 0, cg->dirs[i]);
 	if (r < 0)
 		return r;
-	if (mkdir(dir, 0755) < 0)
+	if (mkdir(cg->dirs[i], 0755) < 0)
 		return -errno; /* whatever is there is not ours to remove */
 	cg->n_dirs = i + 1;
 	int fd = openat(AT_FDCWD, cg->dirs[i], O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -308,9 +317,10 @@ void cgroup_init(struct cgroup *cg)
 	cg->enforced = 0;
 	cg->clone_fd = cg->lock = cg->journal = -1;
 	for (int i = 0; i < CG_MAX_DIRS; i++) {
-		cg->task_fds[i] = -1;
+		cg->task_fds[i] = cg->slot_fds[i] = -1;
 		cg->bits[i] = 0;
 	}
+	cg->before = (struct cgroup_usage){ 0 };
 	cg->n_task_fds = 0;
 	cg->n_dirs = 0;
 	cg->scope = false;
@@ -362,7 +372,7 @@ int cgroup_prepare(struct cgroup *cg, const struct cgroup_want *want,
 			on_v1 |= cg_controllers[i].bit;
 	}
 	if (need & on_v1)
-		r = cg_v1_prepare(cg, want, need, id, &t, err);
+		r = cg_v1_prepare(cg, want, need, &t, err);
 	else
 		r = cg_v2_prepare(cg, want, need, id, &t, err);
 	cg_text_free(&t);
@@ -505,6 +515,8 @@ void cgroup_remove(struct cgroup *cg)
 	unsigned waited = 0;
 	bool left = false;
 
+	if (cg->version == 1)
+		return;
 	for (int i = cg->n_dirs - 1; i >= 0; i--) {
 		if (!cg->dirs[i][0])
 			continue;
@@ -523,8 +535,10 @@ void cgroup_remove(struct cgroup *cg)
 void cgroup_close(struct cgroup *cg)
 {
 	fd_close(&cg->clone_fd);
-	for (int i = 0; i < CG_MAX_DIRS; i++)
+	for (int i = 0; i < CG_MAX_DIRS; i++) {
 		fd_close(&cg->task_fds[i]);
+		fd_close(&cg->slot_fds[i]);
+	}
 	cg->n_task_fds = 0;
 }
 

@@ -38,6 +38,13 @@ struct cg_words {
 };
 enum { CG_WHY_MAX = 8 };
 
+struct cgroup_usage {
+	uint64_t memory_peak;  /* bytes, 0 unknown */
+	uint64_t oom_kills;
+	uint64_t pids_refused; /* forks refused by the limit */
+	uint64_t cpu_us;       /* of all that were ever in it, reaped or not; 0 unknown */
+};
+
 /*
  * Something that has to be undone when the supervisor is killed: a message on
  * cgroup.journal, before the thing is made.
@@ -59,6 +66,8 @@ struct cgroup {
 	int clone_fd;              /* v2: directory for CLONE_INTO_CGROUP, else -1 */
 	int task_fds[CG_MAX_DIRS]; /* v1: `tasks` files, opened; the child writes "0" */
 	int n_task_fds;
+	int slot_fds[CG_MAX_DIRS]; /* v1: directories, locked as long as one of these is open */
+	struct cgroup_usage before; /* v1: what earlier runs have left in counters */
 	int n_dirs;                /* that many of dirs[] and groups[] are filled in */
 	unsigned bits[CG_MAX_DIRS]; /* CG_ bits the group in dirs[] limits */
 	bool scope;                /* v2 scope made by the systemd manager */
@@ -75,13 +84,6 @@ struct cgroup {
 	char text[2 * CG_MAX_DIRS][PATH_MAX]; /* one behind the other, close together */
 };
 
-struct cgroup_usage {
-	uint64_t memory_peak;  /* bytes, 0 unknown */
-	uint64_t oom_kills;
-	uint64_t pids_refused; /* forks refused by the limit */
-	uint64_t cpu_us;       /* of all that were ever in it, reaped or not; 0 unknown */
-};
-
 /* Marks *cg as empty (all descriptors -1). */
 void cgroup_init(struct cgroup *cg);
 
@@ -91,8 +93,8 @@ void cgroup_init(struct cgroup *cg);
 bool cgroup_is_v1(void);
 
 /*
- * Makes a group named for id (letters, digits and "._-", at most 64) with the
- * wanted limits; *cg was cgroup_init()ed.  The child enters it: by
+ * Makes a group named for id (letters, digits and "._-", at most 64), or with version 1
+ * takes a slot, with the wanted limits; *cg was cgroup_init()ed.  The child enters it: by
  * CLONE_INTO_CGROUP with clone_fd (CLONE_NEWCGROUP in the same clone3 is then
  * rooted in the group), or, version 1, by writing "0" to every task_fds while
  * it has one thread; there it takes its cgroup namespace only afterwards, with
@@ -125,11 +127,11 @@ void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *u);
  * is cloned into it by CLONE_INTO_CGROUP. */
 void cgroup_kill(const struct cgroup *cg);
 
-/* Removes the groups.  No allocation, no stdio; may be called more than once.  Waits at
+/* Removes the groups; slots of version 1 stay, for the next run.  No allocation, no stdio; may be called more than once.  Waits at
  * most about 200 ms for tasks to be gone. */
 void cgroup_remove(struct cgroup *cg);
 
-/* Closes the descriptors only. */
+/* Closes the descriptors only.  Slots are free for others when all copies are closed. */
 void cgroup_close(struct cgroup *cg);
 
 /* Why one of the limits, or any of several, cannot be enforced, in one line, and what to do

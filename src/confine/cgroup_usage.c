@@ -46,13 +46,21 @@ static const char *text_of(const struct cgroup *cg, int k, char *text, size_t ca
 	return text;
 }
 
+static uint64_t more_than(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
 void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *u)
 {
 	big_buffer char text[4096];
 
-	u->memory_peak = strtoull(text_of(cg, USE_PEAK, text, sizeof text), NULL, 10);
-	u->oom_kills = cg_key_value(text_of(cg, USE_OOM, text, sizeof text), "oom_kill");
-	u->pids_refused = cg_key_value(text_of(cg, USE_PIDS, text, sizeof text), "max");
+	u->memory_peak = more_than(strtoull(text_of(cg, USE_PEAK, text, sizeof text), NULL, 10),
+				   cg->before.memory_peak);
+	u->oom_kills = more_than(cg_key_value(text_of(cg, USE_OOM, text, sizeof text), "oom_kill"),
+				 cg->before.oom_kills);
+	u->pids_refused = more_than(cg_key_value(text_of(cg, USE_PIDS, text, sizeof text), "max"),
+				    cg->before.pids_refused);
 	text_of(cg, USE_CPU, text, sizeof text);
 	u->cpu_us = cg->version == 2 ? cg_key_value(text, "usage_usec") :
 				       strtoull(text, NULL, 10) / 1000;
