@@ -34,6 +34,11 @@ static int set_memory(int dir, const struct cgroup_want *want)
 	uint64_t slack = page > 0 ? (uint64_t)page : 4096;
 
 	int r = cg_number_set(dir, "memory.limit_in_bytes", want->memory, slack);
+	if (r == -EINVAL) {
+		/* more than memory and swap together had in this slot's last run */
+		fd_write_at(dir, "memory.memsw.limit_in_bytes", "-1");
+		r = cg_number_set(dir, "memory.limit_in_bytes", want->memory, slack);
+	}
 	if (r < 0)
 		return r;
 	/* memory plus swap: without it the limit is only on what stays in RAM.

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/netlink.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/fd.h"
 #include "base/mountapi.h"
 #include "base/sys.h"
+#include "confine/netns_allow.h"
 #include "confine/pty.h"
 #include "confine/rlimits.h"
 #include "engine/launch.h"
@@ -99,41 +99,13 @@ static void private_names(const struct launch *l)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "uts", "the host name");
 }
 
-/* The sockets of an allow-list belong to the egress process, outside. */
-static void hand_over_sockets(const struct launch *l)
+/* The routes and sockets of an allow-list are made later, from outside: netns_enter(). */
+static void set_up_network(const struct launch *l)
 {
-	const struct allow_net *a = l->allow;
-	const struct wire w = { .type = WIRE_NET };
-	int fds[ALLOW_MAX_SOCKETS + 1];
-	unsigned n = a->n;
-
-	for (unsigned i = 0; i < a->n; i++)
-		fds[i] = a->socket[i].fd;
-	if (a->diag >= 0)
-		fds[n++] = a->diag;
-	int e = wire_send(l->ctl_child, &w, fds, n);
-	if (e < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, -e, "net",
-			   "handing over the allow-list's sockets");
-	/* a listener that stayed open here could be accepted from inside */
-	for (unsigned i = 0; i < n; i++)
-		close(fds[i]);
-}
-
-static void set_up_network(struct launch *l)
-{
-	const struct spec *s = l->spec;
-	int e = plan_own_net(s) && (s->loopback || l->allow) ? netns_loopback_up() : 0;
+	int e = plan_own_net(l->spec) && l->spec->loopback ? netns_loopback_up() : 0;
 
 	if (e < 0)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, -e, "net", "the loopback interface");
-	if (!l->allow)
-		return;
-	e = netns_allow(l->allow);
-	if (e < 0)
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, -e, "net",
-			   l->allow->failed ? l->allow->failed : "the allow-list's sockets");
-	hand_over_sockets(l);
 }
 
 /* The terminal comes from the sandbox's own devpts, so that ttyname() and
@@ -188,14 +160,20 @@ static void build_tree(struct launch *l)
  * descriptor of the workspace that was handed to another sandbox would reach
  * below brig's read-only and masking mounts as soon as this one is gone.
  */
-static void lock_mounts(const struct launch *l)
+static int lock_mounts(const struct launch *l)
 {
+	/* To take the first one apart takes long: that waits until init is executed. */
+	int first = openat(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+
+	if (first < 0)
+		child_fail(l, BRIG_E_MOUNT_FAILED, errno, "lock", "/proc/self/ns/mnt");
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
 		child_fail(l, BRIG_E_USERNS_DENIED, errno, "lock",
 			   "a second user namespace, which locks the mounts");
 	int e = ids_map("/proc/self", &l->maps_again, true);
 	if (e < 0)
 		child_fail(l, BRIG_E_IDMAP_DENIED, -e, "lock", "mapping the user and group id");
+	return first;
 }
 
 /* Where the command starts, resolved again, by the kernel, in the tree that is
@@ -251,16 +229,26 @@ void builder_main(struct launch *l)
 		open_terminal(l);
 	int image = store_init(l);
 	check_root(l, root_pivot(&l->root));
-	check_root(l, root_detach(&l->root));
-	if (l->plan->lock)
-		lock_mounts(l);
+	int first = -1;
+	if (l->plan->lock) {
+		/* or the old root would be locked in */
+		check_root(l, root_detach(&l->root));
+		first = lock_mounts(l);
+	}
 	open_directory(l);
 	struct clone_args args = { .exit_signal = SIGCHLD };
 	pid_t job = sys_clone3(&args);
 	if (job < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone", "the command's process");
-	if (job == 0)
+	if (job == 0) {
+		if (first >= 0)
+			close(first);
 		job_main(l);
+	}
+	/* The kernel waits for a grace period here, which the job need not: its root is the
+	 * new tree already, and it is not released before init has spoken. */
+	if (!l->plan->lock)
+		check_root(l, root_detach(&l->root));
 	become_init(l, image, job);
 	_exit(125);
 }

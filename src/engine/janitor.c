@@ -185,13 +185,18 @@ int janitor_know_tty(const struct janitor *j, const struct caller_tty *tty)
 	return tell(j, &n, sizeof n, -1);
 }
 
-void janitor_end(struct janitor *j)
+void janitor_dismiss(struct janitor *j)
 {
-	if (j->pid > 0) {
+	if (j->pid > 0)
 		kill(j->pid, SIGKILL);
+}
+
+void janitor_reap(struct janitor *j)
+{
+	janitor_dismiss(j);
+	if (j->pid > 0)
 		while (waitpid(j->pid, NULL, 0) < 0 && errno == EINTR)
 			;
-	}
 	j->pid = -1;
 	fd_close(&j->sock);
 }

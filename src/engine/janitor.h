@@ -32,7 +32,9 @@ int janitor_know_init(const struct janitor *j, int pidfd);
 int janitor_know_mounts(const struct janitor *j, int mntns);
 int janitor_know_tty(const struct janitor *j, const struct caller_tty *tty);
 
-/* The supervisor cleaned up by itself: ends and reaps it. */
-void janitor_end(struct janitor *j);
+/* The supervisor has cleaned up by itself: ends it, and reaps it when there is nothing else
+ * left to do. */
+void janitor_dismiss(struct janitor *j);
+void janitor_reap(struct janitor *j);
 
 #endif

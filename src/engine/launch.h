@@ -16,7 +16,6 @@
 
 #include "confine/cgroup.h"
 #include "confine/ids.h"
-#include "confine/netns_allow.h"
 #include "confine/root.h"
 #include "confine/seccomp.h"
 #include "engine/wire.h"
@@ -28,7 +27,6 @@ struct launch {
 	const struct seccomp_prog *filter;
 	const struct cgroup *cg;        /* version 1: `tasks` files for the job to enter by */
 	struct root root;
-	struct allow_net *allow;        /* NULL: no allow-list, no sockets */
 	int landlock_abi;               /* 0: none to apply */
 	uint64_t nproc;                 /* RLIMIT_NPROC to set, 0 none */
 	struct id_maps maps;            /* of the sandbox's user namespace */

@@ -127,6 +127,8 @@ static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 	struct launch *l = &r->l;
 	int e = run_check_stdio(&r->term, err);
 
+	if (e == 0)
+		e = spec_complete(s, err);
 	if (e < 0)
 		return e;
 	l->spec = s;
@@ -146,10 +148,8 @@ static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 	if (e < 0) {
 		free(r->egress);
 		r->egress = NULL;
-		return e;
 	}
-	l->allow = &r->egress->net;
-	return 0;
+	return e;
 }
 
 /* Reaps pid 1 (and by it everything inside) and takes its usage. */
@@ -178,9 +178,14 @@ void run_settle(struct run *r)
 		return;
 	r->settled = true;
 	/* Every process inside but init is reaped, or there is nothing to judge. */
+	if (r->ran)
+		watch_sweep(&r->plan.protect, r->l.spec->workspace.fd, r->mntns, 0, res);
+	/* Init is on its way out, and takes the mounts apart when nobody else has them. */
+	fd_close(&r->mntns);
+	if (r->cg.version != 2) /* there is nothing left to clean */
+		janitor_dismiss(&r->janitor);
 	if (!r->ran)
 		return;
-	watch_sweep(&r->plan.protect, r->l.spec->workspace.fd, r->mntns, 0, res);
 	watch_account(&r->cg, res);
 	notify_report(r->refused, res);
 }
@@ -199,7 +204,7 @@ static void finish(struct run *r)
 		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
 	cgroup_close(&r->cg);
 	cgroup_remove(&r->cg);
-	janitor_end(&r->janitor);
+	janitor_reap(&r->janitor);
 	free(r->l.script_argv);
 	root_release(&r->l.root);
 	if (r->planned)

@@ -37,7 +37,6 @@ struct run {
 	int job_pidfd;
 	int mntns;       /* the sandbox's mounts: see watch_sweep() */
 	struct egress *egress; /* NULL: no allow-list */
-	bool net_ready;  /* its sockets have come */
 	int listener;    /* seccomp notifications */
 	struct signals sig;
 	int out_read, err_read; /* capture */

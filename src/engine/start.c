@@ -182,9 +182,7 @@ static int make_plan(struct run *r, struct brig_error *err)
 	/* A look at the workspace may take long on a slow file system: signals end it, and
 	 * us, meanwhile.  Nothing was started yet. */
 	signals_pass(&r->sig, true);
-	int e = spec_complete(s, err);
-	if (e == 0)
-		e = plan_build(&r->plan, s, err);
+	int e = plan_build(&r->plan, s, err);
 	signals_pass(&r->sig, false);
 	if (e < 0)
 		return e;

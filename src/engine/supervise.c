@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "confine/netns_enter.h"
 #include "engine/diagnose.h"
 #include "engine/egress.h"
 #include "engine/run_internal.h"
@@ -62,25 +63,6 @@ static void hear_why(struct run *r)
 		;
 }
 
-/* The sockets of the sandbox's network.  What they are was decided by our own code, not
- * by the command. */
-static void on_net(struct run *r, struct wire_in *in)
-{
-	int *fds = in->fds;
-	size_t n = in->n_fds;
-
-	in->n_fds = 0;
-	if (r->egress)
-		r->egress->init = r->init;
-	if (r->egress && !r->net_ready && egress_adopt(r->egress, fds, n) == 0) {
-		r->net_ready = true;
-		return;
-	}
-	for (size_t i = 0; i < n; i++)
-		close(fds[i]);
-	fail(r, BRIG_E_SETUP_FAILED, EPROTO, "net", "the allow-list's sockets");
-}
-
 static void on_egress(struct run *r)
 {
 	struct brig_error err = { 0 };
@@ -113,8 +95,7 @@ static void on_ready(struct run *r, struct wire_in *in)
  */
 #define ALLOW(type) (1u << (type))
 static const unsigned allowed[RUN_STATES] = {
-	[RUN_BUILDING] = ALLOW(WIRE_NET) | ALLOW(WIRE_PTY) | ALLOW(WIRE_READY) |
-			 ALLOW(WIRE_FAIL),
+	[RUN_BUILDING] = ALLOW(WIRE_PTY) | ALLOW(WIRE_READY) | ALLOW(WIRE_FAIL),
 	[RUN_HELD] = ALLOW(WIRE_FAIL),
 	[RUN_RELEASED] = ALLOW(WIRE_EXEC_FAIL),
 	[RUN_ENDED] = ALLOW(WIRE_EXEC_FAIL), /* it may still lie in the socket */
@@ -126,9 +107,7 @@ static bool is_allowed(const struct run *r, const struct wire_in *in)
 	    !(allowed[r->state] & ALLOW(in->w.type)))
 		return false;
 	/* what was not asked for, or comes twice */
-	if (in->w.type == WIRE_PTY)
-		return r->l.spec->pty && r->term.pty < 0;
-	return in->w.type != WIRE_NET || (r->egress && !r->net_ready);
+	return in->w.type != WIRE_PTY || (r->l.spec->pty && r->term.pty < 0);
 }
 
 static void on_record(struct run *r, struct wire_in *in)
@@ -141,9 +120,6 @@ static void on_record(struct run *r, struct wire_in *in)
 		return;
 	}
 	switch (in->w.type) {
-	case WIRE_NET:
-		on_net(r, in);
-		break;
 	case WIRE_PTY:
 		r->term.pty = wire_fd(in);
 		break;
@@ -270,6 +246,19 @@ static bool collect_evidence(struct run *r)
 	return false;
 }
 
+/* The routes and sockets of an allow-list, in the network namespace of the job, which
+ * waits.  False, with the error, when they cannot be had. */
+static bool make_network(struct run *r)
+{
+	if (!r->egress)
+		return true;
+	r->egress->init = r->init;
+	if (netns_enter(r->egress, r->job, r->job_pidfd, &r->res->error) == 0)
+		return true;
+	run_kill(r);
+	return false;
+}
+
 /* False, with the error, when a layer that is required has no evidence. */
 static bool meets(struct run *r)
 {
@@ -305,7 +294,7 @@ static void judge_and_release(struct run *r)
 {
 	const struct wire go = { .type = WIRE_GO };
 
-	if (!collect_evidence(r) || !meets(r))
+	if (!collect_evidence(r) || !make_network(r) || !meets(r))
 		return;
 	if (janitor_know_mounts(&r->janitor, r->mntns) < 0) {
 		fail(r, BRIG_E_SETUP_FAILED, EPIPE, "release",
@@ -458,8 +447,6 @@ void supervise(struct run *r)
 			on_deadline(r);
 		wait_events(r, p, left == 0 ? time_left(r) : left);
 		dispatch(r, p);
-		/* Init's own filter is in force, and the allow-list's sockets have come: they
-		 * were sent before the job was made. */
 		if (r->state == RUN_HELD && r->init_ready && r->res->error.code == BRIG_E_OK)
 			judge_and_release(r);
 	}

@@ -17,8 +17,8 @@
 enum wire_type {
 	WIRE_MAPPED = 1, /* supervisor → builder, as root: its ids are mapped */
 	WIRE_PTY,        /* builder → supervisor: the terminal's master, one descriptor */
-	WIRE_NET,        /* builder → supervisor: sockets of the sandbox's network, for
-			    the egress process; in the order of struct allow_net */
+	WIRE_NET,        /* a visitor of a network namespace → supervisor: sockets for the
+			    egress process, in the order of struct allow_net */
 	WIRE_READY,      /* job → supervisor: confined and waiting; the filter's listener */
 	WIRE_GO,         /* supervisor → job: evidence is in, execute */
 	WIRE_FAIL,       /* builder or job → supervisor: set-up failed, nothing ran */
