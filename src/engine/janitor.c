@@ -113,7 +113,6 @@ int janitor_start(struct janitor *j, const struct cgroup *cg, const struct prote
 	struct clone_args args = { .exit_signal = SIGCHLD };
 	struct duty d = { .cg = (struct cgroup *)cg, .protect = protect, .wsfd = wsfd,
 			  .init = -1, .mntns = -1 };
-	sigset_t all;
 	int sv[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
@@ -126,12 +125,9 @@ int janitor_start(struct janitor *j, const struct cgroup *cg, const struct prote
 		return -e;
 	}
 	if (pid == 0) {
-		/* Out of the caller's process group: what kills that must not kill the one
-		 * that cleans up.  It is in the background of the terminal then, and must not
-		 * be stopped for putting that back. */
-		setpgid(0, 0);
-		sigfillset(&all);
-		sigprocmask(SIG_BLOCK, &all, NULL);
+		/* Out of the caller's process group and session: what kills either must not
+		 * kill the one that cleans up. */
+		setsid();
 		prctl(PR_SET_NAME, "brig-janitor", 0, 0, 0);
 		close(sv[0]);
 		d.sock = sv[1];
