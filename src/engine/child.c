@@ -461,7 +461,7 @@ int child_main(void *launch)
 	/* While we sleep the kernel would move us over to the job, which keeps its
 	 * processor for as long as it takes to make a network namespace. */
 	place_hold(&l->place);
-	if (!l->spec->maybe_root)
+	if (!(l->spec->as_root || l->spec->nested))
 		map_ids(l, "/proc/self", "ids", l->who.gid_map, l->who.uid_map);
 	struct wire_in plan;
 	child_await_record(l, WIRE_PLAN, &plan); /* root of the machine has mapped the ids by then */

@@ -148,10 +148,6 @@ static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 			return e;
 	}
 	if (s->net == NET_ALLOW) {
-		/* it has a look at all of it */
-		e = run_complete(r, err);
-		if (e < 0)
-			return e;
 		r->egress = malloc(sizeof *r->egress);
 		e = r->egress ? egress_init(r->egress, s, err) : -ENOMEM;
 		if (e < 0)
@@ -160,7 +156,7 @@ static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 		l->allow = &r->egress->net;
 	}
 	e = run_channels(r, err);
-	return e == 0 && !s->maybe_root ? run_identify(r, err) : e;
+	return e == 0 && !s->as_root && !s->nested ? run_identify(r, err) : e;
 }
 
 /* Reaps pid 1 (and by it everything inside) and takes its usage.  False: it could

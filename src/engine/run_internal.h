@@ -54,7 +54,6 @@ struct run {
 /* start.c, in this order.  run_custodian() and run_limits() come first where a group
  * must be there before the clone, else run_start() calls them.  0 or -errno with err. */
 int run_channels(struct run *r, struct brig_error *err);
-int run_complete(struct run *r, struct brig_error *err);
 int run_identify(struct run *r, struct brig_error *err);
 int run_custodian(struct run *r, struct brig_error *err);
 int run_limits(struct run *r, struct brig_error *err);

@@ -39,7 +39,7 @@ int run_channels(struct run *r, struct brig_error *err)
 		goto fail;
 	/* Two read what root sends, at the same time: the job waits for its groups, the builder
 	 * for the caller's trees. */
-	if (l->spec->maybe_root) {
+	if (l->spec->as_root || l->spec->nested) {
 		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
 			goto fail;
 		l->trees_supervisor = sv[0];
@@ -139,8 +139,7 @@ int run_limits(struct run *r, struct brig_error *err)
 		return e;
 	/* before it is known who runs brig */
 	if (!r->late_limits && !(r->cg.enforced & CG_PIDS))
-		r->l.who.nproc = watch_nproc(s->limits.pids,
-					     s->maybe_root && userns_here() == USERNS_OTHER);
+		r->l.who.nproc = watch_nproc(s->limits.pids, s->nested);
 	return watch_limits(s, &r->cg, r->l.who.nproc, err);
 }
 
@@ -167,7 +166,7 @@ static void make_room(const struct run *r)
 {
 	enum { FIRST_TABLE = 64 }; /* as it is at first; the rest of us needs less */
 	const struct spec *s = r->l.spec;
-	const size_t shown = s->n_binds > s->n_named ? s->n_binds : s->n_named;
+	const size_t shown = s->n_binds;
 
 	if (FIRST_TABLE - COLLECT_BELOW < 2 * shown)
 		fd_make_room(STDERR_FILENO, (unsigned)(FIRST_TABLE + 2 * shown));
@@ -309,22 +308,12 @@ static int plan_halfway(void *arg, struct brig_error *err)
 	return e < 0 ? err_set(err, BRIG_E_SETUP_FAILED, -e, "cgroup", "the processors") : 0;
 }
 
-/* It may take long, on a slow file system: signals end it, and us, meanwhile.
- * What was started has done nothing yet, and ends with us. */
-int run_complete(struct run *r, struct brig_error *err)
-{
-	signals_pass(&r->sig, true);
-	int e = spec_complete(r->l.spec, err);
-	signals_pass(&r->sig, false);
-	return e;
-}
-
 static int make_plan(struct run *r, struct brig_error *err)
 {
-	int e = run_complete(r, err);
-	if (e == 0)
-		e = run_identify(r, err);
-	signals_pass(&r->sig, true); /* for the same reason */
+	int e = run_identify(r, err);
+	/* It may take long, on a slow file system: signals end it, and us, meanwhile.
+	 * What was started has done nothing yet, and ends with us. */
+	signals_pass(&r->sig, true);
 	if (e == 0)
 		e = plan_build(&r->plan, r->l.spec, err);
 	signals_pass(&r->sig, false);
@@ -350,7 +339,7 @@ static unsigned guess_descriptors(const struct spec *s)
 {
 	enum { USUAL_OPS = 96 };
 
-	return root_descriptors(USUAL_OPS + 2 * s->n_named);
+	return root_descriptors(USUAL_OPS + 2 * s->n_binds);
 }
 
 /* Whether the builder may borrow our memory, and so be there before the plan. */
@@ -360,8 +349,8 @@ static bool may_start_early(struct run *r)
 
 	/* root's workspace is shown under an id that nobody has */
 	return spawn_may_share(s->limits.memory) &&
-	       (!s->maybe_root ||
-		spawn_hide(&r->l.rooms, !s->roots_workspace && r->late_limits));
+	       ((!s->as_root && !s->nested) ||
+		spawn_hide(&r->l.rooms, !s->idmapped && r->late_limits));
 }
 
 /* The builder and the plan, in the order that is possible. */

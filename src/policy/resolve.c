@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
@@ -114,7 +113,7 @@ static bool in_initial_userns(void)
 	return userns_here() != USERNS_OTHER;
 }
 
-/* As root after the workspace is known: its owner decides. */
+/* As root the workspace's owner decides. */
 static void resolve_ids(struct spec *s)
 {
 	uid_t uid = geteuid();
@@ -347,24 +346,8 @@ static int resolve_backend(const struct brig_spec *rq, struct spec *s)
 	       copy_list(&s->wrapper, rq, OPT_WRAPPER) < 0 ? -ENOMEM : 0;
 }
 
-/* For who has to guess before the workspace is opened. */
-static bool seems_roots(const char *workspace)
-{
-	struct stat st;
-
-	return stat(workspace ? workspace : ".", &st) == 0 && st.st_uid == 0;
-}
-
-/* A spec whose second half is still to be found out, or has been. */
-struct pending {
-	struct spec spec; /* first: spec_free() frees all of it */
-	const struct brig_spec *rq;
-	bool done;
-	int result;
-	struct brig_error err;
-};
-
-static int resolve_first(const struct brig_spec *rq, struct spec *s,
+/* What the words alone decide: no file is looked at but the filter's profile. */
+static int resolve_words(const struct brig_spec *rq, struct spec *s,
 			 struct brig_error *err)
 {
 	int r = check_command(rq, err);
@@ -391,14 +374,6 @@ static int resolve_first(const struct brig_spec *rq, struct spec *s,
 	const char *name = request_text(rq, OPT_NAME);
 	if (name && !(s->name = strdup(name)))
 		goto no_memory;
-	s->n_named = strv_len(rq->o[OPT_RO].v) + strv_len(rq->o[OPT_RW].v) +
-		     strv_len(rq->o[OPT_MASK].v);
-	s->maybe_root = geteuid() == 0;
-	/* And for everybody: a directory that is mounted by being looked at should be there
-	 * before the mounts are copied. */
-	s->roots_workspace = seems_roots(request_text(rq, OPT_WORKSPACE));
-	if (!s->maybe_root)
-		resolve_ids(s);
 	return resolve_seccomp(rq, s, err);
 
 no_memory:
@@ -415,53 +390,28 @@ static int explained(int r, struct brig_error *err)
 	return r;
 }
 
-static int resolve_rest(void *arg, struct brig_error *err)
+static int resolve_all(const struct brig_spec *rq, struct spec *s, struct brig_error *err)
 {
-	struct pending *p = arg;
-
-	if (!p->done) {
-		p->done = true;
-		p->result = resolve_workspace(p->rq, &p->spec, &p->err);
-		if (p->result == 0 && p->spec.maybe_root)
-			resolve_ids(&p->spec);
-		if (p->result == 0)
-			p->result = resolve_shown(p->rq, &p->spec, &p->err);
-		if (p->result == 0)
-			p->result = resolve_env(p->rq, &p->spec, &p->err);
-		explained(p->result, &p->err);
-	}
-	if (p->result < 0 && err)
-		*err = p->err;
-	return p->result;
-}
-
-int policy_begin(const struct brig_spec *rq, struct spec **out, struct brig_error *err)
-{
-	struct pending *p = calloc(1, sizeof *p);
-	if (!p)
-		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "spec");
-	struct spec *s = &p->spec;
-	p->rq = rq;
-	s->rest = resolve_rest;
-	s->rest_arg = p;
-	s->workspace.fd = -1;
-	s->env_fd = -1;
-	int r = explained(resolve_first(rq, s, err), err);
-	if (r < 0) {
-		spec_free(s);
+	int r = resolve_words(rq, s, err);
+	if (r == 0)
+		r = resolve_workspace(rq, s, err);
+	if (r < 0)
 		return r;
-	}
-	*out = s;
-	return 0;
+	resolve_ids(s);
+	r = resolve_shown(rq, s, err);
+	return r == 0 ? resolve_env(rq, s, err) : r;
 }
 
 int policy_resolve(const struct brig_spec *rq, struct spec **out,
 		   struct brig_error *err)
 {
-	struct spec *s = NULL;
-	int r = policy_begin(rq, &s, err);
-	if (r == 0)
-		r = spec_complete(s, err);
+	struct spec *s = calloc(1, sizeof *s);
+
+	if (!s)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "spec");
+	s->workspace.fd = -1;
+	s->env_fd = -1;
+	int r = explained(resolve_all(rq, s, err), err);
 	if (r < 0) {
 		spec_free(s);
 		return r;
