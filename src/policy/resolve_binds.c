@@ -14,7 +14,6 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "base/strindex.h"
 #include "policy/resolve.h"
 #include "policy/resolve_internal.h"
 
@@ -206,29 +205,29 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 	return check_own(s, b, opt, text, err);
 }
 
-static int refuse_overlap(const char *dst, struct brig_error *err)
+static int by_text(const void *x, const void *y)
 {
-	err_set(err, BRIG_E_BAD_MOUNT, 0, "policy", "two binds would appear at %.200s", dst);
-	err_fix(err, "give each a target of its own: SRC:DST");
-	return -EINVAL;
+	return strcmp(*(char *const *)x, *(char *const *)y);
 }
 
 static int check_overlap(const struct spec *s, struct brig_error *err)
 {
-	size_t n = s->n_binds + 1;
+	const size_t n = s->n_binds + 1;
 	cleanup_free char **dst = calloc(n, sizeof *dst);
-	struct strindex seen = { 0 };
-	int r = dst ? 0 : -ENOMEM;
 
-	for (size_t i = 0; r == 0 && i < n; i++) {
+	if (!dst)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "binds");
+	for (size_t i = 0; i < n; i++)
 		dst[i] = i ? s->binds[i - 1].dst : s->workspace.dst;
-		size_t len = strlen(dst[i]);
-		r = strindex_find(&seen, dst, dst[i], len) != STRINDEX_NONE ?
-			    refuse_overlap(dst[i], err) :
-			    strindex_add(&seen, dst[i], len, i);
-	}
-	strindex_free(&seen);
-	return r == -ENOMEM ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "binds") : r;
+	qsort(dst, n, sizeof *dst, by_text);
+	for (size_t i = 1; i < n; i++)
+		if (streq(dst[i - 1], dst[i])) {
+			err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+				"two binds would appear at %.200s", dst[i]);
+			err_fix(err, "give each a target of its own: SRC:DST");
+			return -EINVAL;
+		}
+	return 0;
 }
 
 /* The command would start in a place that it may not enter.  Links on the way are the
