@@ -18,7 +18,6 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "workspace/protect_names.h"
 #include "workspace/protect_scan.h"
 
 static bool pattern_ok(const char *p)
@@ -207,12 +206,9 @@ int protect_scan(struct protect *p, int wsfd, const char *root,
 		return err_set(err, BRIG_E_INTERNAL, EINVAL, "protect",
 			       "run id \"%s\" cannot be part of a file name", id);
 	cleanup_free struct place *w = malloc(sizeof *w);
-	cleanup_free struct protect_names *names = malloc(sizeof *names);
-	if (!w || !names)
+	if (!w)
 		return scan_no_memory(&s);
 	mark(p, wsfd); /* before anything is looked at */
-	protect_names_read(names, wsfd);
-	s.names = names;
 	if (!root || snprintf(s.root, sizeof s.root, "%s", root) >= (int)sizeof s.root)
 		read_root(&s);
 	r = make_secret(&s);

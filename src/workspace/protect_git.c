@@ -17,7 +17,6 @@
 #include "base/fd.h"
 #include "workspace/gitindex.h"
 #include "workspace/gitsafe.h"
-#include "workspace/protect_names.h"
 #include "workspace/protect_scan.h"
 #include "workspace/protect_walk.h"
 
@@ -27,7 +26,7 @@ int scan_bare(struct scan *s, struct place *w)
 	static const char *const names[] = { "config", "config.worktree", "hooks",
 					     "commondir" };
 
-	if (protect_names_lack(s->names, "HEAD") || !gitsafe_is_gitdir(s->wsfd)) {
+	if (!gitsafe_is_gitdir(s->wsfd)) {
 		int r = scan_find(s->p, "HEAD") ?
 				0 :
 				scan_add(s, PROTECT_ABSENT, "HEAD", -1, NULL, NULL);
@@ -432,7 +431,7 @@ __attribute__((noinline)) static int scan_gitdir(struct scan *s, struct place *w
 /* The repository of the workspace itself: where its config and indexes lead. */
 int scan_repository(struct scan *s, struct place *w)
 {
-	if (protect_names_lack(s->names, ".git"))
+	if (s->no_git)
 		return 0;
 	return gitdir_of(s, w, "") ? scan_gitdir(s, w) : 0;
 }

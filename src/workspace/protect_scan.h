@@ -11,7 +11,6 @@
 #include "workspace/protect.h"
 
 struct gitindex_work;
-struct protect_names;
 
 struct scan {
 	struct protect *p;
@@ -21,9 +20,9 @@ struct scan {
 	int failed; /* -errno of an open that failed for want of something of ours */
 	int inside;  /* names looked at in protected directories, for this pattern */
 	int configs; /* read so far: they may include each other in circles */
-	const struct protect_names *names; /* of the workspace's top */
-	char missing[64];    /* a top-level name known to be absent: most of the
-				list lies below .git */
+	char top[64];        /* a top-level name that needs no second look: it is absent, or
+				leads out.  Much of the list lies below .git */
+	bool top_absent, no_git; /* and which of the two; and that .git is one of them */
 	char root[PATH_MAX]; /* the workspace's path, to recognise absolute links into it */
 	struct gitindex_work *work; /* while indexes are read */
 };
