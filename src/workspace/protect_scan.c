@@ -324,12 +324,13 @@ static int scan_glob(struct scan *s, struct place *w, bool globbed)
 	return r;
 }
 
-static void scan_done_with(struct scan *s, const char *path, bool absent)
+static void done_with(struct scan *s, const char *path, bool absent)
 {
-	if (strchr(path, '/') || strlen(path) >= sizeof s->top)
+	/* further down a way out may be one of several */
+	if (strlen(path) >= sizeof s->done || (!absent && strchr(path, '/')))
 		return;
-	strcpy(s->top, path);
-	s->top_absent = absent;
+	strcpy(s->done, path);
+	s->done_absent = absent;
 	s->no_git = s->no_git || streq(path, ".git");
 }
 
@@ -338,7 +339,7 @@ static int scan_absent(struct scan *s, struct place *w, bool globbed)
 {
 	if (globbed)
 		return 0; /* the entry with the "*" covers it */
-	scan_done_with(s, w->path, true);
+	done_with(s, w->path, true);
 	/* rest may come from a link: what is beyond an absent ".." is not known */
 	if (strstr(w->rest, "..") || !scan_join(w->target, w->path, w->rest))
 		return scan_add(s, PROTECT_ABSENT, w->path, -1, NULL, NULL);
@@ -361,7 +362,7 @@ static int scan_link(struct scan *s, struct place *w, int fd, const struct stat 
 	}
 	*go_on = follow(s, w, w->target);
 	if (!*go_on)
-		scan_done_with(s, w->path, false);
+		done_with(s, w->path, false);
 	return scan_add(s, PROTECT_SYMLINK, w->path, fd, st, copy);
 }
 
@@ -408,8 +409,8 @@ int scan_from(struct scan *s, struct place *w, bool globbed)
 			memcpy(w->cur, path, strlen(path) + 1);
 			continue;
 		}
-		if (!strcmp(path, s->top))
-			return s->top_absent ? scan_absent(s, w, globbed) : 0;
+		if (!strcmp(path, s->done))
+			return s->done_absent ? scan_absent(s, w, globbed) : 0;
 		if (protect_missing(s->wsfd, path))
 			return scan_absent(s, w, globbed);
 		int fd = scan_open(s, path, O_PATH);
@@ -449,7 +450,7 @@ int scan_from(struct scan *s, struct place *w, bool globbed)
 		int r = scan_add(s, PROTECT_RO, path, fd, &st, NULL);
 		if (r < 0 || strcmp(name, ".git") != 0 ||
 		    !scan_read_gitdir(s, path, w->target) || !follow(s, w, w->target)) {
-			scan_done_with(s, path, false);
+			done_with(s, path, false);
 			return r;
 		}
 	}
