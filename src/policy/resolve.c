@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "base/str.h"
 #include "base/layers.h"
 #include "policy/registries.h"
+#include "policy/resolve_internal.h"
 
 /*
  * Run by root, the sandbox gets an id of its own that no account has: above
@@ -305,9 +307,8 @@ static const char *own_env(const char *name)
 }
 
 /* The allow-list, with groups written out. */
-static int resolve_allow(const struct brig_spec *rq, struct spec *s)
+static int resolve_allow(const struct brig_spec *rq, struct spec *s, const char *home)
 {
-	cleanup_free char *home = caller_home();
 	int r = 0;
 
 	for (char **a = rq->o[OPT_ALLOW].v; a && *a && r == 0; a++)
@@ -317,7 +318,7 @@ static int resolve_allow(const struct brig_spec *rq, struct spec *s)
 }
 
 /* What the backend is, and what only some of them use. */
-static int resolve_backend(const struct brig_spec *rq, struct spec *s)
+static int resolve_backend(const struct brig_spec *rq, struct spec *s, const char *home)
 {
 	static const enum net_mode modes[] = { NET_NONE, NET_ALLOW, NET_HOST };
 	static const char *const words[] = { "none", "allow", "host" };
@@ -336,7 +337,7 @@ static int resolve_backend(const struct brig_spec *rq, struct spec *s)
 	s->writable_root = !request_flag(rq, OPT_READ_ONLY);
 	parse_uint(request_text(rq, OPT_DOCKER_POOL), UINT64_MAX, &s->pool_size);
 	s->pool_idle_ms = milli_of(rq, OPT_DOCKER_IDLE);
-	if (s->net == NET_ALLOW && resolve_allow(rq, s) < 0)
+	if (s->net == NET_ALLOW && resolve_allow(rq, s, home) < 0)
 		return -ENOMEM;
 	return copy_text(&s->image, rq, OPT_IMAGE) < 0 ||
 	       copy_text(&s->runtime, rq, OPT_RUNTIME) < 0 ||
@@ -347,7 +348,7 @@ static int resolve_backend(const struct brig_spec *rq, struct spec *s)
 }
 
 /* What the words alone decide: no file is looked at but the filter's profile. */
-static int resolve_words(const struct brig_spec *rq, struct spec *s,
+static int resolve_words(const struct brig_spec *rq, struct spec *s, const struct home *home,
 			 struct brig_error *err)
 {
 	int r = check_command(rq, err);
@@ -359,7 +360,7 @@ static int resolve_words(const struct brig_spec *rq, struct spec *s,
 	if (r < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -r, "policy",
 			       "no randomness for an id");
-	if (resolve_backend(rq, s) < 0)
+	if (resolve_backend(rq, s, home->path) < 0)
 		goto no_memory;
 	s->capture = request_flag(rq, OPT_JSON);
 	s->pty = request_flag(rq, OPT_PTY);
@@ -390,15 +391,28 @@ static int explained(int r, struct brig_error *err)
 	return r;
 }
 
-static int resolve_all(const struct brig_spec *rq, struct spec *s, struct brig_error *err)
+static void look_home(struct home *h)
 {
-	int r = resolve_words(rq, s, err);
+	big_buffer char real[PATH_MAX];
+
+	*h = (struct home){ .path = caller_home() };
+	if (!h->path)
+		return;
+	cleanup_close int fd = fd_open_real(AT_FDCWD, h->path, real, sizeof real);
+	h->real = fd < 0 ? NULL : strdup(real);
+	h->error = fd < 0 ? -fd : ENOMEM;
+}
+
+static int resolve_all(const struct brig_spec *rq, struct spec *s, const struct home *home,
+		       struct brig_error *err)
+{
+	int r = resolve_words(rq, s, home, err);
 	if (r == 0)
-		r = resolve_workspace(rq, s, err);
+		r = resolve_workspace(rq, s, home, err);
 	if (r < 0)
 		return r;
 	resolve_ids(s);
-	r = resolve_shown(rq, s, err);
+	r = resolve_shown(rq, s, home, err);
 	return r == 0 ? resolve_env(rq, s, err) : r;
 }
 
@@ -411,7 +425,11 @@ int policy_resolve(const struct brig_spec *rq, struct spec **out,
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "spec");
 	s->workspace.fd = -1;
 	s->env_fd = -1;
-	int r = explained(resolve_all(rq, s, err), err);
+	struct home home;
+	look_home(&home);
+	int r = explained(resolve_all(rq, s, &home, err), err);
+	free(home.path);
+	free(home.real);
 	if (r < 0) {
 		spec_free(s);
 		return r;

@@ -13,13 +13,6 @@
 int policy_resolve(const struct brig_spec *rq, struct spec **out,
 		   struct brig_error *err);
 
-/* The parts, one file each: the workspace; what is shown besides; the environment. */
-int resolve_workspace(const struct brig_spec *rq, struct spec *s,
-		      struct brig_error *err);
-int resolve_shown(const struct brig_spec *rq, struct spec *s, struct brig_error *err);
-int resolve_env(const struct brig_spec *rq, struct spec *s,
-		struct brig_error *err);
-
 /* The caller's home directory: $HOME when absolute, else passwd; or NULL. */
 char *caller_home(void);
 

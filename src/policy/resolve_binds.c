@@ -25,13 +25,9 @@ static const char *const system_trees[] = {
 	"/boot", "/var", "/run",
 };
 
-int bind_identify(struct spec_bind *b, const char *real)
+int bind_identify(struct spec_bind *b, const struct stat *st, const char *real)
 {
-	struct stat st;
-
-	if (fstat(b->fd, &st) < 0)
-		return -errno;
-	if (st.st_nlink == 0)
+	if (st->st_nlink == 0)
 		return -ENOENT;
 	if (!real) {
 		big_buffer char path[PATH_MAX];
@@ -42,11 +38,11 @@ int bind_identify(struct spec_bind *b, const char *real)
 	} else {
 		b->src = strdup(real);
 	}
-	b->dev = st.st_dev;
-	b->ino = st.st_ino;
-	b->is_dir = S_ISDIR(st.st_mode);
-	b->owner_uid = st.st_uid;
-	b->owner_gid = st.st_gid;
+	b->dev = st->st_dev;
+	b->ino = st->st_ino;
+	b->is_dir = S_ISDIR(st->st_mode);
+	b->owner_uid = st->st_uid;
+	b->owner_gid = st->st_gid;
 	return b->src ? 0 : -ENOMEM;
 }
 
@@ -103,7 +99,8 @@ static struct spec_bind *next_bind(struct spec *s)
 	return b;
 }
 
-int bind_add(struct spec *s, int fd, const char *real, const char *dst)
+int bind_add(struct spec *s, int fd, const struct stat *st, const char *real,
+	     const char *dst)
 {
 	struct spec_bind *b = next_bind(s);
 
@@ -114,7 +111,7 @@ int bind_add(struct spec *s, int fd, const char *real, const char *dst)
 	b->fd = fd;
 	b->dst = strdup(dst);
 	s->n_binds++; /* from here on spec_free() owns it */
-	return b->dst ? bind_identify(b, real) : -ENOMEM;
+	return b->dst ? bind_identify(b, st, real) : -ENOMEM;
 }
 
 bool is_kernel_fs(int fd)
@@ -178,7 +175,8 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 		return -e;
 	}
 	s->n_binds++; /* from here on spec_free() owns it */
-	int r = bind_identify(b, real);
+	struct stat st;
+	int r = fstat(b->fd, &st) < 0 ? -errno : bind_identify(b, &st, real);
 	if (r < 0) {
 		err_set(err, BRIG_E_BAD_MOUNT, -r, "policy", "%s %.200s", opt, src);
 		err_fix(err, "give a path that exists");
@@ -314,7 +312,7 @@ static int add_binds(const struct brig_spec *rq, enum opt o, bool writable,
 	return r;
 }
 
-int resolve_binds(const struct brig_spec *rq, struct spec *s,
+int resolve_binds(const struct brig_spec *rq, struct spec *s, const struct home *home,
 		  struct brig_error *err)
 {
 	int r = add_binds(rq, OPT_RO, false, s, err);
@@ -325,5 +323,5 @@ int resolve_binds(const struct brig_spec *rq, struct spec *s,
 		r = check_overlap(s, err);
 	if (r == 0)
 		r = resolve_masks(rq, s, err);
-	return r == 0 ? resolve_tools(rq, s, err) : r;
+	return r == 0 ? resolve_tools(rq, s, home, err) : r;
 }

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "confine/netns_allow.h"
 #include "policy/envrules.h"
-#include "policy/resolve.h"
+#include "policy/resolve_internal.h"
 
 #define ENV_FD_MAX (1u << 20)
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,13 +112,20 @@ static char *expand(const struct fixture *f, const char *text)
 static void look(struct fixture *f, const char *path)
 {
 	cleanup_free char *full = expand(f, path);
-	int before = open_fds();
+	char real[PATH_MAX];
+	int held = 0;
 
 	toolchain_free(&f->t);
+	f->in.home_real = f->in.home && realpath(f->in.home, real) ? real : NULL;
+	cleanup_close int ws = open(f->ws, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	f->in.workspace_fd = ws;
+	int before = open_fds();
 	f->in.path = full;
 	assert_int_equal(toolchain_detect(&f->in, &f->t, &f->err), 0);
-	f->in.path = NULL;
-	assert_int_equal(open_fds(), before);
+	f->in.path = f->in.home_real = NULL;
+	for (size_t i = 0; i < f->t.n_mounts; i++)
+		held += f->t.mounts[i].fd >= 0;
+	assert_int_equal(open_fds(), before + held);
 	/* what every result has to be */
 	for (size_t i = 0; i < f->t.n_mounts; i++) {
 		const struct toolchain_mount *m = &f->t.mounts[i];
