@@ -122,23 +122,11 @@ bool is_kernel_fs(int fd)
 	       fs.f_type == SYSFS_MAGIC;
 }
 
-static bool of_kernel(const struct spec *s, const struct spec_bind *b)
-{
-	const struct spec_bind *last = b > s->binds ? b - 1 : NULL;
-
-	/* that one was asked about, and is of the same file system */
-	if (last && !last->tool && last->dev == b->dev)
-		return false;
-	return is_kernel_fs(b->fd);
-}
-
 /* Nothing is shown of, or put in the place of, what brig makes itself. */
-static int check_own(const struct spec *s, const struct spec_bind *b, const char *opt,
-		     const char *text, struct brig_error *err)
+static int check_own(const struct spec_bind *b, const char *opt, const char *text,
+		     struct brig_error *err)
 {
-	bool kernel_fs = of_kernel(s, b);
-
-	if (!streq(b->dst, "/") && !streq(b->src, "/") && !kernel_fs &&
+	if (!streq(b->dst, "/") && !streq(b->src, "/") && !is_kernel_fs(b->fd) &&
 	    !path_hits_own(b->dst) && !path_hits_own(b->src))
 		return 0;
 	err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
@@ -200,7 +188,7 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 		err_fix(err, "write the target as an absolute path: SRC:/DST");
 		return r;
 	}
-	return check_own(s, b, opt, text, err);
+	return check_own(b, opt, text, err);
 }
 
 static int by_text(const void *x, const void *y)

@@ -283,14 +283,13 @@ static void add_tilde(struct buf *b, const char *text, const char *home)
 {
 	size_t n = home ? strlen(home) : 0;
 
-	while (*text) {
-		if (n > 1 && strncmp(text, home, n) == 0 && text[n] == '/') {
+	for (const char *at; n > 1 && (at = strstr(text, home)); text = at + n) {
+		const bool whole = at[n] == '/';
+		buf_add(b, text, (size_t)(at - text) + (whole ? 0 : n));
+		if (whole)
 			buf_addc(b, '~');
-			text += n;
-		} else {
-			buf_addc(b, *text++);
-		}
 	}
+	buf_adds(b, text);
 }
 
 void note(struct finder *f, enum toolchain_preset preset, const char *fmt, ...)
