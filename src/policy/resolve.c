@@ -17,6 +17,7 @@
 #include "base/idmap.h"
 #include "base/str.h"
 #include "base/layers.h"
+#include "policy/credentials.h"
 #include "policy/registries.h"
 #include "policy/resolve_internal.h"
 
@@ -403,12 +404,26 @@ static void look_home(struct home *h)
 	h->error = fd < 0 ? -fd : ENOMEM;
 }
 
+/* What keeps HOME out of sight must not be left out because HOME could not be found. */
+static int check_home(const struct home *h, struct brig_error *err)
+{
+	if (!h->path || h->real || credentials_absent(h->error))
+		return 0;
+	cleanup_free char *text = str_printable(h->path);
+	err_set(err, BRIG_E_SETUP_FAILED, h->error, "policy", "looking at %.200s",
+		text ? text : "HOME");
+	err_fix(err, "see that HOME can be read, or set it to a directory that can");
+	return -h->error;
+}
+
 static int resolve_all(const struct brig_spec *rq, struct spec *s, const struct home *home,
 		       struct brig_error *err)
 {
 	int r = resolve_words(rq, s, home, err);
 	if (r == 0)
 		r = resolve_workspace(rq, s, home, err);
+	if (r == 0)
+		r = check_home(home, err);
 	if (r < 0)
 		return r;
 	resolve_ids(s);

@@ -129,14 +129,9 @@ static int show_tools(const struct brig_spec *rq, struct spec *s, const struct h
 static int mask_credentials(struct spec *s, const struct home *home, struct brig_error *err)
 {
 	size_t n;
-	int r = 0;
+	cleanup_free struct credentials_shown *shown = shown_trees(s, &n);
+	int r = shown ? credentials_masks(home->real, shown, n, &s->key_masks) : -ENOMEM;
 
-	if (!home->real) {
-		r = credentials_absent(home->error) ? 0 : -home->error;
-	} else {
-		cleanup_free struct credentials_shown *shown = shown_trees(s, &n);
-		r = shown ? credentials_masks(home->real, shown, n, &s->key_masks) : -ENOMEM;
-	}
 	if (r < 0 && r != -ENOMEM) {
 		cleanup_free char *text = str_printable(home->path);
 		err_set(err, BRIG_E_SETUP_FAILED, -r, "policy",
@@ -166,7 +161,7 @@ int resolve_tools(const struct brig_spec *rq, struct spec *s, const struct home 
 		cleanup_free char *hooks = toolchain_hooks(&in);
 		r = protect_hooks(s, hooks, home->path);
 	}
-	if (r == 0 && home->path && s->backend != BACKEND_NONE && s->backend != BACKEND_WRAPPER)
+	if (r == 0 && home->real && s->backend != BACKEND_NONE && s->backend != BACKEND_WRAPPER)
 		r = mask_credentials(s, home, err);
 	return r == -ENOMEM && (!err || err->code == BRIG_E_OK) ?
 		       err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "toolchains") : r;

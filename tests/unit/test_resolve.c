@@ -424,6 +424,13 @@ static void environment(void **state)
 	assert_string_equal(env_of(f->s, "AB"), "4");
 	assert_string_equal(env_of(f->s, "E"), "");
 	assert_string_equal(env_of(f->s, "PATH"), "/x");
+	/* a later value stands where the name stood first; A is not AA */
+	good(f, "env", "B=1", "env", "A=1", "env", "AA=1", "env", "C=1", "env", "A=2",
+	     "env", "A=3", "env", "AA=2");
+	size_t n = strv_len(f->s->env);
+	const char *const last[] = { "B=1", "A=3", "AA=2", "C=1" };
+	for (size_t i = 0; i < 4; i++)
+		assert_string_equal(f->s->env[n - 4 + i], last[i]);
 	bad_each(f, BRIG_E_BAD_VALUE, "env", "BRIG_T_UNSET", "=x", "A\nB=x", "A\tB=1", " ", NULL);
 	bad(f, BRIG_E_BAD_VALUE, "env", "A B=hidden");
 	assert_null(strstr(f->err.message, "hidden"));
