@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "policy/toolchain_internal.h"
@@ -242,7 +243,8 @@ static bool show_extra(struct finder *f, const char *root, const char *name,
 }
 
 /* Whether the root is what its installer made.  A clone's configuration may name an address
- * with a token in it, and what somebody else can write is left out piece by piece. */
+ * with a token in it, .env is for secrets, and what somebody else can write is left out piece
+ * by piece. */
 static bool is_plain_root(const struct finder *f, const struct place *p,
 			  const char *const names[8])
 {
@@ -252,6 +254,8 @@ static bool is_plain_root(const struct finder *f, const struct place *p,
 
 	if (n < 0 ? n != -ENOENT : memchr(text, '@', (size_t)n) ||
 				   !gitsafe_config_text(text, (size_t)n))
+		return false;
+	if (faccessat(p->fd, ".env", F_OK, 0) == 0)
 		return false;
 	for (size_t i = 0; i < 8 && names[i]; i++)
 		if (fstatat(p->fd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&

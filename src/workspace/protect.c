@@ -64,13 +64,11 @@ static bool below_read_only(const struct protect *p, const char *path)
  */
 static void settle(struct protect *p)
 {
-	size_t kept = 0, sorted = 1;
+	size_t kept = 0;
 
 	/* The sweep goes by this order as well: what appears at an absent path is moved as
 	 * a whole, not what is in it first. */
-	while (sorted < p->n && by_path(&p->v[sorted - 1], &p->v[sorted]) <= 0)
-		sorted++;
-	if (sorted < p->n)
+	if (p->n)
 		qsort(p->v, p->n, sizeof p->v[0], by_path);
 	for (size_t i = 0; i < p->n; i++) {
 		/* the entry's own slot may be reused, so look before moving;

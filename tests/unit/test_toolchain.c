@@ -332,12 +332,13 @@ static void test_roots(void **state)
 	assert_int_equal(strv_len(f->t.env), 4);
 
 	/* only its parts where the rest is not plainly the installer's: a token in the clone's
-	 * address, a part that anyone may write, a root that is somewhere else */
+	 * address or its settings, an .env, a part that anyone may write, a root that is somewhere else */
 	static const char *const unlike[] = {
 		"printf '[remote \"origin\"]\nurl = https://me:secret@x/y.git\n' "
 		">home/.pyenv/.git/config",
 		"printf '[http]\nextraheader = secret\n' >home/.pyenv/.git/config",
-		"rm home/.pyenv/.git/config; chmod o+w home/.pyenv/libexec",
+		"rm home/.pyenv/.git/config; touch home/.pyenv/.env",
+		"rm home/.pyenv/.env; chmod o+w home/.pyenv/libexec",
 	};
 	for (size_t i = 0; i < ARRAY_LEN(unlike); i++) {
 		sh(f, unlike[i]);
@@ -345,7 +346,7 @@ static void test_roots(void **state)
 		assert_null(mount_at(f, "@/home/.pyenv"));
 		shows(f, "@/home/.pyenv/shims", "@/home/.pyenv/shims", "pyenv");
 		shows(f, "@/home/.pyenv/versions", "@/home/.pyenv/versions", "pyenv");
-		assert_int_equal(!mount_at(f, "@/home/.pyenv/libexec"), i == 2);
+		assert_int_equal(!mount_at(f, "@/home/.pyenv/libexec"), i == 3);
 	}
 	sh(f, "chmod o-w home/.pyenv/libexec; printf '[remote \"origin\"]\n"
 	      "url = https://x/y.git\n' >home/.pyenv/.git/config");
