@@ -34,7 +34,7 @@ struct finder {
 		enum toolchain_preset preset;
 	} scans[16];
 	size_t n_scans;
-	char **rule_roots; /* one for each rule of PATH directories */
+	char **rule_roots; /* for each rule of PATH directories: what its variable names */
 	uid_t uid;
 	bool failed;      /* out of memory */
 };

@@ -117,37 +117,49 @@ static const struct {
 	{ "RUSTUP_TOOLCHAIN", BIT(RUST), false },
 };
 
-/* A tool's root, as the caller has it; fresh memory, NULL when there is none. */
-static char *root_of(struct finder *f, const char *env, const char *root)
+/* The root that a variable names; fresh memory, NULL when it names none. */
+static char *env_root(struct finder *f, const char *env)
 {
 	const char *value = env ? f->in->env(env) : NULL;
 	char *norm = NULL;
 
-	if (value && *value == '/') {
-		/* GOPATH is a list; its first element is where things go */
-		cleanup_free char *first = strndup(value, strcspn(value, ":"));
-		if (!first)
-			f->failed = true;
-		else if (path_normalise(first, &norm) == 0)
-			return norm;
-	}
-	if (!f->in->home)
+	if (!value || *value != '/')
 		return NULL;
-	norm = str_fmt("%s/%s", f->in->home, root);
-	if (!norm)
+	/* GOPATH is a list; its first element is where things go */
+	cleanup_free char *first = strndup(value, strcspn(value, ":"));
+	if (!first || path_normalise(first, &norm) == -ENOMEM)
 		f->failed = true;
 	return norm;
 }
 
-static bool rule_fits(const char *root, const char *glob, const char *path)
+/* A tool's root, as the caller has it; fresh memory, NULL when there is none. */
+static char *root_of(struct finder *f, const char *env, const char *root)
 {
-	if (!path_is_under(path, root))
-		return false;
-	path += strlen(root);
-	return fnmatch(glob, *path ? path + 1 : path, FNM_PATHNAME) == 0;
+	char *path = env_root(f, env);
+
+	if (path || !f->in->home)
+		return path;
+	path = str_fmt("%s/%s", f->in->home, root);
+	if (!path)
+		f->failed = true;
+	return path;
 }
 
-/* Each root is asked for with every directory of PATH: made once. */
+static bool rule_fits(const struct finder *f, size_t rule, const char *path)
+{
+	const char *root = f->rule_roots[rule];
+
+	if (!root) {
+		root = path_rules[rule].root;
+		path = home_relative(f, path);
+	}
+	if (!path || !path_is_under(path, root))
+		return false;
+	path += strlen(root);
+	return fnmatch(path_rules[rule].glob, *path ? path + 1 : path, FNM_PATHNAME) == 0;
+}
+
+/* The variables are asked for with every directory of PATH: read once. */
 static bool roots_ready(struct finder *f)
 {
 	if (f->rule_roots)
@@ -158,7 +170,7 @@ static bool roots_ready(struct finder *f)
 		return false;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(path_rules); i++)
-		f->rule_roots[i] = root_of(f, path_rules[i].env, path_rules[i].root);
+		f->rule_roots[i] = env_root(f, path_rules[i].env);
 	return true;
 }
 
@@ -191,10 +203,9 @@ bool rules_match(struct finder *f, const struct place *p, const char *text,
 {
 	*inside = NULL;
 	for (size_t i = 0; roots_ready(f) && i < ARRAY_LEN(path_rules); i++) {
-		const char *root = f->rule_roots[i], *glob = path_rules[i].glob;
 		enum toolchain_preset preset = path_rules[i].preset;
-		if (!root || (!rule_fits(root, glob, text) &&
-			      !rule_fits(root, glob, p->spelt)))
+		if (!rule_fits(f, i, text) &&
+		    (streq(text, p->spelt) || !rule_fits(f, i, p->spelt)))
 			continue;
 		if (!wanted(f, preset)) {
 			if (preset == TOOLCHAIN_LOCAL && wanted(f, TOOLCHAIN_UV))
