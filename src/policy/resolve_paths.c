@@ -130,7 +130,7 @@ static int open_workspace(const char *given, struct spec *s,
 	const char *path = given ? given : ".";
 	big_buffer char named[PATH_MAX];
 
-	struct stat st;
+	struct stat st = { 0 };
 	w->fd = open_named(path, &st, named);
 	if (w->fd < 0)
 		return bad_workspace(err, -w->fd, path, "",
