@@ -127,8 +127,6 @@ static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 	struct launch *l = &r->l;
 	int e = run_check_stdio(&r->term, err);
 
-	if (e == 0)
-		e = spec_complete(s, err);
 	if (e < 0)
 		return e;
 	l->spec = s;
