@@ -27,7 +27,7 @@ static void run_loaded(const struct brig_spec *rq, struct brig_result *res)
 {
 	struct spec *spec = NULL;
 
-	if (policy_begin(rq, &spec, &res->error) < 0)
+	if (policy_resolve(rq, &spec, &res->error) < 0)
 		return;
 	for (int i = 0; i < 27; i++)
 		res->id[i] = spec->id[i];

@@ -108,8 +108,6 @@ static int attempt(const struct spec *s, enum backend_id id, struct brig_result 
 	int r = check_image_only(s, b, err);
 	if (r == 0)
 		r = check_learns(s, b, err);
-	if (r == 0 && !b->completes)
-		r = spec_complete(s, err);
 	if (r < 0)
 		return r;
 	r = b->prepare(s, &state, err);

@@ -21,8 +21,6 @@ struct backend {
 
 	bool learns;         /* --learn and --proxy-env work with it */
 
-	bool completes;      /* run() calls spec_complete() itself, beside what it starts */
-
 	bool becomes_helper; /* prepare() and probe() may replace this process by a
 				helper that starts over with the same arguments */
 

@@ -352,7 +352,7 @@ static void settle(struct docker_run *r)
 {
 	struct brig_result *res = r->res;
 
-	watch_sweep(&r->job->protect, r->spec->workspace.fd, NULL, 0, res);
+	watch_sweep(&r->job->protect, r->spec->workspace.fd, -1, 0, res);
 	if (r->status_known) {
 		res->cpu_ms = (double)r->status.cpu_us / 1e3;
 		res->max_rss_kb = r->p->stream ? 0 : r->status.max_rss_kb;

@@ -189,7 +189,7 @@ int docker_judge(const struct docker_job *j, const struct docker_parked *p,
 	unsigned holds = 0, wanted = LAYERS_BASE;
 	int r = 0;
 
-	evidence_read_own(ev, NULL);
+	evidence_read_own(ev);
 	ev->seccomp_filters_own = 0; /* a container does not inherit ours */
 	if (!p->stream)
 		r = read_kernel(j, p, ev, err);

@@ -190,7 +190,7 @@ static int find_landlock(struct state *st, struct brig_error *err)
 static int make_ruleset(const struct state *st)
 {
 	const struct spec *s = st->spec;
-	int ruleset = landlock_ruleset(AT_FDCWD, NULL, 0, st->abi, s->net != NET_HOST);
+	int ruleset = landlock_ruleset(NULL, 0, st->abi, s->net != NET_HOST);
 
 	if (ruleset < 0)
 		return ruleset;

@@ -36,7 +36,7 @@ static int in_child(int (*fn)(int), int arg)
 /* Only /usr may be read: it can be, and the root directory cannot. */
 static int restricted(int abi)
 {
-	int rules = landlock_ruleset(AT_FDCWD, NULL, 0, abi, true);
+	int rules = landlock_ruleset(NULL, 0, abi, true);
 	int usr = open("/usr", O_PATH | O_CLOEXEC);
 
 	if (rules < 0 || usr < 0)

@@ -28,7 +28,6 @@ const struct backend backend_native = {
 	.allow_list = "by name, for every program, through routes of the sandbox's own "
 		      "network namespace",
 	.learns = true,
-	.completes = true,
 	.probe = probe_native,
 	.prepare = prepare,
 	.run = run,

@@ -7,10 +7,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "backend/tree_internal.h"
@@ -20,6 +18,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "confine/exec.h"
+#include "confine/pty.h"
 #include "engine/run.h"
 #include "engine/watch.h"
 
@@ -87,19 +86,11 @@ static int make_pair(int *a, int *b)
 /* A terminal of the host's devpts: brig's own, but with a name outside. */
 static int make_terminal(struct tree *t)
 {
-	int unlock = 0;
-	int m = openat(AT_FDCWD, "/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	int slave, r = pty_open(AT_FDCWD, "/dev/ptmx", &t->term.pty, &slave);
 
-	if (m < 0)
-		return -errno;
-	t->term.pty = m;
-	if (ioctl(m, TIOCSPTLCK, &unlock) < 0)
-		return -errno;
-	int slave = ioctl(m, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (slave < 0)
-		return -errno;
-	t->ends.stdio[0] = t->ends.stdio[1] = t->ends.stdio[2] = slave;
-	return 0;
+	if (r == 0)
+		t->ends.stdio[0] = t->ends.stdio[1] = t->ends.stdio[2] = slave;
+	return r;
 }
 
 /* What the command may open again by name (/dev/stdout) has to be its own. */
@@ -160,7 +151,7 @@ static int prepare(struct tree *t, struct brig_error *err)
 	r = signals_take(&t->sig);
 	if (r < 0)
 		return err_set(err, BRIG_E_NO_MEMORY, -r, "prepare", "signals");
-	evidence_read_own(&t->res->evidence, NULL);
+	evidence_read_own(&t->res->evidence);
 	return make_channels(t, err);
 }
 
@@ -203,18 +194,21 @@ static int fork_keeper(struct tree *t, struct brig_error *err)
 	return 0;
 }
 
-/* What the keeper would have to remove is made when it is there.  One exception: a limit that
- * an ordinary user gave by name may come from systemd, which moves us alone into a scope.  Who
- * is not in there cannot clone into it. */
+/*
+ * Version 1 groups are slots that stay, and the keeper inherits their locks.  All else that it
+ * would have to remove is made when it is there.  One exception: a limit that an ordinary user
+ * gave by name may come from systemd, which moves us alone into a scope, and who is not in
+ * there cannot clone into it.
+ */
 static int start(struct tree *t, struct brig_error *err)
 {
-	const bool scope = !cgroup_is_v1() && geteuid() != 0 &&
-			   (t->job->spec->required & LAYERS_LIMITS);
-	int made = -1, r = scope ? make_limits(t, err) : 0;
+	const bool before = cgroup_is_v1() ||
+			    (geteuid() != 0 && (t->job->spec->required & LAYERS_LIMITS));
+	int made = -1, r = before ? make_limits(t, err) : 0;
 
 	if (r == 0)
 		r = fork_keeper(t, err);
-	if (r == 0 && !scope)
+	if (r == 0 && !before)
 		r = make_limits(t, err);
 	if (r < 0)
 		return r;
@@ -242,14 +236,13 @@ void tree_run(struct tree_job *job, struct brig_result *res)
 	t->job = job;
 	t->res = res;
 	t->sig = SIGNALS_NONE;
-	t->held = COLLECT_NONE;
 	int *const none[] = {
 		&t->keeper, &t->ready_pid, &t->old_subreaper, &t->keeper_sock,
 		&t->ends.ctl, &t->ends.say, &t->ends.status, &t->ends.death,
 		&t->ends.stdio[0], &t->ends.stdio[1], &t->ends.stdio[2], &t->ctl, &t->sock,
 		&t->out_read, &t->err_read, &t->say_read, &t->status_read, &t->death_write,
 		&t->term.pty, &t->term.pty_slave, &t->keeper_pidfd, &t->ready_pidfd,
-		&t->listener,
+		&t->listener, &t->mntns,
 	};
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		*none[i] = -1;

@@ -97,6 +97,9 @@ void tree_run(struct tree_job *job, struct brig_result *res);
  */
 int tree_sweep(uint64_t since);
 
+/* One round of it, that reaps nobody (but those beyond a thousand). */
+void tree_kill(void);
+
 /* When a process began, in the kernel's ticks; 0 when it cannot be told. */
 uint64_t tree_began(pid_t pid);
 

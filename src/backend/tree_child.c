@@ -6,10 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <linux/capability.h>
-#include <linux/keyctl.h>
-#include <linux/securebits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +22,10 @@
 #include "base/raw.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "confine/caps.h"
 #include "confine/exec.h"
+#include "confine/ids.h"
+#include "confine/rlimits.h"
 
 void tree_fail_text(char *to, size_t cap, const char *from)
 {
@@ -49,16 +48,6 @@ static void fail(const struct tree *t, enum brig_code code, int errnum,
 	tree_fail_text(w.what, sizeof w.what, what);
 	(void)!write(t->ends.ctl, &w, sizeof w);
 	exec_leave(125);
-}
-
-/* Version 1: "0" in `tasks` moves the writer itself; the kernel goes by who opened the
- * file.  Version 2: born inside. */
-static void enter_groups(const struct tree *t)
-{
-	for (int i = 0; i < t->cg.n_task_fds; i++)
-		if (write(t->cg.task_fds[i], "0", 1) != 1)
-			fail(t, BRIG_E_CGROUP_FAILED, errno, "cgroup",
-			     "entering the control group");
 }
 
 /*
@@ -96,26 +85,15 @@ static void take_stdio(const struct tree *t)
 		fail(t, BRIG_E_SETUP_FAILED, errno, "pty", "the controlling terminal");
 }
 
-static void set_limit(const struct tree *t, unsigned what, rlim_t value,
-		      const char *name)
-{
-	struct rlimit old, lim = { value, value };
-
-	if (prlimit(0, what, NULL, &old) == 0 && old.rlim_max != RLIM_INFINITY &&
-	    value > old.rlim_max)
-		lim.rlim_cur = lim.rlim_max = old.rlim_max; /* tighter already */
-	if (prlimit(0, what, &lim, NULL) < 0)
-		fail(t, BRIG_E_SETUP_FAILED, errno, "limits", name);
-}
-
 static void set_limits(const struct tree *t)
 {
-	const struct spec *s = t->job->spec;
-
 	/* 1, not 0: a core handler that is a pipe ignores 0 */
-	set_limit(t, RLIMIT_CORE, 1, "RLIMIT_CORE");
-	if (s->limits.file_size)
-		set_limit(t, RLIMIT_FSIZE, s->limits.file_size, "RLIMIT_FSIZE");
+	int r = rlimit_lower(RLIMIT_CORE, 1);
+
+	if (r == 0)
+		r = rlimit_lower(RLIMIT_FSIZE, t->job->spec->limits.file_size);
+	if (r < 0)
+		fail(t, BRIG_E_SETUP_FAILED, -r, "limits", "RLIMIT_CORE, RLIMIT_FSIZE");
 }
 
 /* Whether this process can fork when its user may have so many processes.  -errno when that
@@ -179,19 +157,14 @@ static void limit_processes(const struct tree *t, struct wire *ready)
 	ready->nproc = (int32_t)all;
 }
 
+/* Root of a container may lack the right to; with no_new_privs the set gives nothing to
+ * anybody, and the evidence is asked. */
 static void drop_bounding_set(const struct tree *t)
 {
-	for (unsigned long cap = 0; cap < 64; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
-			if (errno == EINVAL && cap > 0)
-				break; /* past the last one this kernel knows */
-			/* Ordinary users, and root of a container without this
-			 * capability, have no say here; with no_new_privs the set
-			 * gives nothing to anybody, and the evidence is asked. */
-			if (errno == EPERM)
-				break;
-			fail(t, BRIG_E_CAPS_FAILED, errno, "caps", "bounding set");
-		}
+	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+		;
+	if (errno != EINVAL && errno != EPERM) /* EINVAL: past the last one there is */
+		fail(t, BRIG_E_CAPS_FAILED, errno, "caps", "bounding set");
 }
 
 /* Root becomes the owner of the workspace, for good; whoever we are, no
@@ -199,33 +172,28 @@ static void drop_bounding_set(const struct tree *t)
 static void drop_privileges(const struct tree *t)
 {
 	const struct spec *s = t->job->spec;
-	struct __user_cap_header_struct hdr = { _LINUX_CAPABILITY_VERSION_3, 0 };
-	struct __user_cap_data_struct none[2] = { 0 };
+	int r = ids_own_keyring();
 
-	/* keys of the caller's session are not the command's */
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
-	    errno != ENOSYS && errno != EOPNOTSUPP && errno != EPERM)
-		fail(t, BRIG_E_SETUP_FAILED, errno, "keyring", "a session keyring");
-	drop_bounding_set(t);
+	/* containers refuse the call */
+	if (r < 0 && r != -EPERM)
+		fail(t, BRIG_E_SETUP_FAILED, -r, "keyring", "a session keyring");
 	if (s->as_root) {
-		if (setgroups(0, NULL) < 0 ||
-		    setresgid(s->host_gid, s->host_gid, s->host_gid) < 0 ||
-		    setresuid(s->host_uid, s->host_uid, s->host_uid) < 0)
-			fail(t, BRIG_E_IDMAP_DENIED, errno, "ids",
+		drop_bounding_set(t); /* as long as we may */
+		r = ids_become(s->host_uid, s->host_gid, true);
+		if (r < 0)
+			fail(t, BRIG_E_IDMAP_DENIED, -r, "ids",
 			     "becoming the owner of the workspace");
 		/* it must not be possible to go back */
 		if (setuid(0) == 0 || setgid(0) == 0)
 			fail(t, BRIG_E_IDMAP_DENIED, EPERM, "ids", "root came back");
 	}
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
-	    syscall(SYS_capset, &hdr, none) < 0)
-		fail(t, BRIG_E_CAPS_FAILED, errno, "caps", "emptying the sets");
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		fail(t, BRIG_E_CAPS_FAILED, errno, "caps", "no_new_privs");
 	const char *what;
-	int e = exec_plain_priority(&what);
-	if (e < 0)
-		fail(t, BRIG_E_SETUP_FAILED, -e, "stdio", what);
+	r = caps_drop(false, &what);
+	if (r < 0)
+		fail(t, BRIG_E_CAPS_FAILED, -r, "caps", what);
+	r = exec_plain_priority(&what);
+	if (r < 0)
+		fail(t, BRIG_E_SETUP_FAILED, -r, "stdio", what);
 }
 
 /* After the change of ids, which clears it.  As an ordinary user's the process is readable, so
@@ -366,8 +334,9 @@ void tree_child_main(struct tree *t)
 	become_nobody(t, &ready);
 	take_stdio(t);
 	close_rest(t);
-	if (!t->job->groups_at) /* else the gate does it */
-		enter_groups(t);
+	int r = t->job->groups_at ? 0 : cgroup_enter(&t->cg); /* or the gate does it */
+	if (r < 0)
+		fail(t, BRIG_E_CGROUP_FAILED, -r, "cgroup", "entering the control group");
 	if (t->job->gate) {
 		place_for_gate(t);
 		execute(t); /* the gate will say READY */

@@ -22,12 +22,9 @@
 static void sweep_paths(struct tree *t, struct brig_result *res)
 {
 	const struct tree_job *job = t->job;
-	const bool mounts = t->held.mounts >= 0;
-
 	if (job->protect)
 		watch_sweep(job->protect, job->spec->workspace.fd,
-			    mounts ? &t->held : NULL, job->gate ? SWEEP_SEAL : SWEEP_KEPT,
-			    res);
+			    t->mntns, job->gate ? SWEEP_SEAL : SWEEP_KEPT, res);
 }
 
 void tree_settle(struct tree *t, struct brig_result *res)
@@ -97,8 +94,7 @@ void tree_finish(struct tree *t)
 	if (t->keeper > 0)
 		end_keeper(t);
 	cgroup_close(&t->cg);
-	for (size_t i = 0; i < COLLECT_MAX; i++)
-		fd_close(&t->held.held[i]);
+	fd_close(&t->mntns);
 	tree_close_ends(&t->ends);
 	tree_close_own(t);
 	fd_close(&t->keeper_sock);

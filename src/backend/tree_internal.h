@@ -7,7 +7,6 @@
 #include "backend/tree.h"
 #include "confine/cgroup.h"
 #include "confine/notify.h"
-#include "engine/collect.h"
 #include "engine/terminal.h"
 #include "engine/watch.h"
 
@@ -26,12 +25,11 @@ struct keeper_word {
 	uint32_t kind;
 	struct caller_tty tty;
 };
-/* With descriptors, in this order: the private directory; the group to be born in; the `tasks`
- * of groups to enter. */
+/* With descriptors, in this order: the private directory; the version 2 group to be born in. */
 struct keeper_start {
 	uint32_t kind;
-	bool made, counted; /* there is a directory; see struct tree */
-	struct cgroup cg;   /* as far as it is filled in: the message ends there */
+	bool made, born; /* which of them come along */
+	bool counted;    /* see struct tree */
 };
 
 /* keeper → supervisor, on the same pair */
@@ -79,7 +77,7 @@ struct tree {
 	pid_t ready_pid; /* the process that said READY, and its descriptor */
 	int ready_pidfd;
 	struct wire ready_wire;
-	struct collect held; /* of namespaces of a sandbox program's making */
+	int mntns; /* of a sandbox program's making, or -1 */
 	int listener; /* of the filter's refusals; -1 without */
 	uint32_t refused[DENY_MAX_CALL];
 	bool init_ready;  /* an init inside is clean and watching */
@@ -114,10 +112,10 @@ int keeper_tell(const struct tree *t, const struct keeper_word *w, int fd);
 /* The same: clone the command's process.  made is the private directory, or -1. */
 int keeper_start(const struct tree *t, int made);
 /* In the keeper: the next message, into t->heard; its length, 0 at the end, or -errno. */
-enum { KEEPER_FDS = 2 + CG_MAX_DIRS };
+enum { KEEPER_FDS = 2 };
 ssize_t keeper_hear(struct tree *t, int flags, int fds[KEEPER_FDS], size_t *n_fds);
-/* Takes over what came with KEEPER_START, a message of this length. */
-void keeper_started(struct tree *t, size_t len, const int *fds, size_t n_fds);
+/* Takes over what came with KEEPER_START. */
+void keeper_started(struct tree *t, const int *fds, size_t n_fds);
 
 /* Closes the command's ends here, where one terminal may stand for all three. */
 void tree_close_ends(struct tree_ends *e);

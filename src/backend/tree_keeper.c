@@ -53,11 +53,11 @@ static int hear(struct keeper *k, int flags)
 		return (int)n;
 	switch (t->heard.word.kind) {
 	case KEEPER_START:
-		keeper_started(t, (size_t)n, fds, n_fds);
+		keeper_started(t, fds, n_fds);
 		k->start = true;
 		break;
 	case KEEPER_MOUNTS:
-		t->held.mounts = n_fds ? fds[0] : -1;
+		t->mntns = n_fds ? fds[0] : -1;
 		break;
 	case KEEPER_TTY:
 		t->term.caller = t->heard.word.tty;
@@ -160,6 +160,7 @@ static void end_command(struct keeper *k)
 		return;
 	kill(k->command, SIGKILL); /* has no group of its own yet */
 	cgroup_kill(&k->t->cg);
+	tree_kill(); /* while it dies */
 	await_command(k);
 }
 

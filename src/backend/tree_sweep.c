@@ -314,6 +314,15 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
+void tree_kill(void)
+{
+	struct look l = { .proc = open_proc() };
+
+	if (l.proc >= 0)
+		look_at_all(&l);
+	fd_close(&l.proc);
+}
+
 int tree_sweep(uint64_t since)
 {
 	struct look l = { .since = since };
@@ -333,7 +342,8 @@ int tree_sweep(uint64_t since)
 			return 0;
 		if (now_ms() - start >= STUCK_MS)
 			return l.alive > 0 ? l.alive : 1;
+		/* to look again costs the more time, and they need the more, the more they are */
 		if (l.alive > 0)
-			nap(round < 10 ? 100 : 1000);
+			nap(l.alive > 100 ? 10000 : round < 10 ? 100 * l.alive : 1000);
 	}
 }

@@ -85,7 +85,7 @@ static int read_evidence(struct tree *t)
 		return -e;
 	}
 	int r = t->job->gate ?
-			evidence_read(ev, t->ready_pid, t->ready_pidfd, &t->held, &err) :
+			evidence_read(ev, t->ready_pid, t->ready_pidfd, &t->mntns, &err) :
 			evidence_read_status(ev, t->ready_pid, &err);
 	if (r < 0) {
 		hear_why(t);
@@ -97,7 +97,7 @@ static int read_evidence(struct tree *t)
 	ev->landlock_abi = t->ready_wire.landlock_abi;
 	ev->landlock_canary = t->ready_wire.canary;
 	t->res->have_evidence = true;
-	if (t->held.mounts < 0 || keeper_tell(t, &mounts, t->held.mounts) == 0)
+	if (t->mntns < 0 || keeper_tell(t, &mounts, t->mntns) == 0)
 		return 0;
 	fail(t, BRIG_E_SETUP_FAILED, EPIPE, "setup", NO_KEEPER);
 	return -EPIPE;
@@ -208,7 +208,7 @@ static void judge_and_release(struct tree *t)
 		return;
 	}
 	/* before the command can look at its terminal, or change the caller's */
-	watch_terminal(&t->term, &t->sig);
+	watch_terminal(&t->term, &t->sig, NULL);
 	const struct wire go = { .type = WIRE_GO };
 	t->t_release = now_ns(); /* the command may take our processor with the next call */
 	if (send(t->ctl, &go, sizeof go, MSG_NOSIGNAL) != (ssize_t)sizeof go) {
@@ -435,9 +435,7 @@ static void wait_events(struct tree *t, struct pollfd *p, int timeout)
 	if (t->state != TREE_RELEASED) /* nothing of the caller's is read before it runs */
 		for (int i = P_TERM; i < P__N; i++)
 			p[i].fd = -1;
-	if (poll(p, P__N, terminal_timeout(&t->term, timeout)) < 0)
-		for (int i = 0; i < P__N; i++)
-			p[i].revents = 0;
+	watch_poll(p, P__N, terminal_timeout(&t->term, timeout));
 }
 
 static void dispatch(struct tree *t, const struct pollfd *p)

@@ -13,11 +13,6 @@ static void bind_free(struct spec_bind *b)
 	fd_close(&b->fd);
 }
 
-int spec_complete(const struct spec *s, struct brig_error *err)
-{
-	return s->rest ? s->rest(s->rest_arg, err) : 0;
-}
-
 void spec_close_sources(const struct spec *s)
 {
 	for (size_t i = 0; i < s->n_binds; i++)

@@ -2,7 +2,7 @@
 /*
  * The spec: everything one run needs, resolved and checked, immutable from
  * here on.  src/policy makes it; the plan and the engine only read it.  It
- * owns its strings and descriptors.  It may come in two halves: spec_complete().
+ * owns its strings and descriptors.
  */
 #ifndef BASE_SPEC_H
 #define BASE_SPEC_H
@@ -104,10 +104,6 @@ struct spec {
 	char *seccomp_path;           /* the profile it came from, or NULL */
 	char *home;                   /* absolute path inside */
 
-	/* Who it is that runs brig.  Whether root is root of the machine, and what follows
-	 * from it for the ids, is in the second half: see spec_complete(). */
-	bool maybe_root;      /* it has root's id: as_root or nested, below */
-	bool roots_workspace; /* that seems to be root's; only a hint */
 	uid_t host_uid, in_uid; /* the one id that is mapped */
 	gid_t host_gid, in_gid;
 	bool as_root;  /* the supervisor is host root: ids are mapped away */
@@ -116,22 +112,7 @@ struct spec {
 
 	bool capture; /* stdout and stderr into the result */
 	bool pty;
-
-	/* See spec_complete(); and how many binds and masks it will come across, those
-	 * that were asked for by name. */
-	int (*rest)(void *arg, struct brig_error *err);
-	void *rest_arg;
-	size_t n_named;
 };
-
-/*
- * To look at the file system takes time, and whoever only starts the
- * first processes needs none of it.  So the policy may leave that for later: the workspace,
- * what else is shown of the host (binds, masks, protect, tools, home), the environment, and
- * if root runs brig the ids.  Until this was called those are empty, and all the rest is
- * final.  Called again it gives the same answer.  0, or -errno with err.
- */
-int spec_complete(const struct spec *s, struct brig_error *err);
 
 /* What was shown is mounted: the descriptors of the binds are not needed any more. */
 void spec_close_sources(const struct spec *s);

@@ -280,12 +280,13 @@ char *str_printable(const char *s)
 	struct buf b = { 0 };
 
 	while (*s) {
-		size_t n = harmless(s);
-		if (n)
-			buf_add(&b, s, n);
-		else
-			buf_addf(&b, "\\x%02x", (unsigned char)*s);
-		s += n ? n : 1;
+		size_t n = 0;
+		for (size_t more; (more = harmless(s + n)) != 0;)
+			n += more;
+		buf_add(&b, s, n);
+		s += n;
+		if (*s)
+			buf_addf(&b, "\\x%02x", (unsigned char)*s++);
 	}
 	return buf_take(&b, NULL);
 }

@@ -197,65 +197,75 @@ int cg_note(const struct cgroup *cg, enum cg_note_kind kind, unsigned bits, cons
 	if (len > sizeof n.path)
 		return -ENAMETOOLONG;
 	memcpy(n.path, path, len);
-	struct iovec iov = { &n, len + offsetof(struct cg_note, path) };
+	len += offsetof(struct cg_note, path);
+	struct iovec iov = { &n, len };
 	const struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
 	return sendmsg(cg->journal, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 void cgroup_remember(struct cgroup *cg, const struct cg_note *n, size_t len)
 {
-	const int i = cg->n_dirs;
-
 	if (len <= offsetof(struct cg_note, path) || len > sizeof *n)
 		return;
 	len -= offsetof(struct cg_note, path);
+	cg->version = 2; /* only these are made when somebody listens */
 	if (n->kind == CG_NOTE_LEAF) {
 		memcpy(cg->leaf, n->path, len);
 		cg->leaf_bits = n->bits;
-	} else if (n->kind == CG_NOTE_GROUP && i < CG_MAX_DIRS) {
-		/* nobody is in it yet: the name by which members are known is not needed */
-		memcpy(cg->text[i], n->path, len);
-		cg->dirs[i] = cg->text[i];
-		cg->groups[i] = cg->text[i] + len - 1;
-		cg->n_dirs = i + 1;
+	} else if (n->kind == CG_NOTE_GROUP) {
+		static char none[] = "";
+		memcpy(cg->text[0], n->path, len);
+		cg->dirs[0] = cg->text[0];
+		cg->groups[0] = none;
+		cg->n_dirs = 1;
 	}
 }
 
-int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id)
+int cgroup_enter(const struct cgroup *cg)
+{
+	/* "0" in `tasks` moves the writer itself; unlike a pid in cgroup.procs it takes no
+	 * lock that waits for an RCU grace period */
+	for (int i = 0; i < cg->n_task_fds; i++)
+		if (write(cg->task_fds[i], "0", 1) != 1)
+			return -errno;
+	return cg->n_task_fds;
+}
+
+int cg_dir_name(struct cgroup *cg, const struct cg_place *parent, const char *name)
 {
 	int i = cg->n_dirs;
 
 	if (i >= CG_MAX_DIRS)
 		return -ENOSPC;
 	char *dir = i ? cg->groups[i - 1] + strlen(cg->groups[i - 1]) + 1 : cg->text[0];
-	int n = snprintf(dir, PATH_MAX, "%s/brig-%s", parent->dir, id);
+	int n = snprintf(dir, PATH_MAX, "%s/brig-%s", parent->dir, name);
 	if (n >= PATH_MAX)
 		return -ENAMETOOLONG;
 	int g = snprintf(dir + n + 1, PATH_MAX, "%s/brig-%s",
-			 strcmp(parent->group, "/") == 0 ? "" : parent->group, id);
+			 strcmp(parent->group, "/") == 0 ? "" : parent->group, name);
 	if (g >= PATH_MAX)
 		return -ENAMETOOLONG;
 	cg->dirs[i] = dir;
 	cg->groups[i] = dir + n + 1;
 	cg->bits[i] = 0;
-	int told = cg_note(cg, CG_NOTE_GROUP, 0, dir);
-	if (told < 0)
-		return told;
-	/*
-	 * The count is what makes the path visible to the custodian, and it
-	 * must be visible before the directory exists.  The custodian reads it
-	 * only after our death, so ordering the two stores is all it takes.
-	 */
-	__atomic_store_n(&cg->n_dirs, i + 1, __ATOMIC_SEQ_CST);
-	if (mkdir(cg->dirs[i], 0755) < 0) {
-		int r = -errno;
-		/* whatever is there is not ours to remove */
-		__atomic_store_n(&cg->n_dirs, i, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id)
+{
+	int i = cg->n_dirs;
+	int r = cg_dir_name(cg, parent, id);
+
+	if (r == 0)
+		r = cg_note(cg, CG_NOTE_GROUP, 0, cg->dirs[i]);
+	if (r < 0)
 		return r;
-	}
+	if (mkdir(cg->dirs[i], 0755) < 0)
+		return -errno; /* whatever is there is not ours to remove */
+	cg->n_dirs = i + 1;
 	int fd = openat(AT_FDCWD, cg->dirs[i], O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
-		int r = -errno;
+		r = -errno;
 		cg_dir_unmake(cg);
 		return r;
 	}
@@ -267,7 +277,7 @@ void cg_dir_unmake(struct cgroup *cg)
 	int i = cg->n_dirs - 1;
 
 	if (i >= 0 && (rmdir(cg->dirs[i]) == 0 || errno == ENOENT))
-		__atomic_store_n(&cg->n_dirs, i, __ATOMIC_SEQ_CST);
+		cg->n_dirs = i;
 }
 
 int cg_text_set(int dirfd, const char *file, const char *text, char *kept, size_t cap)
@@ -309,13 +319,11 @@ void cgroup_init(struct cgroup *cg)
 	cg->enforced = 0;
 	cg->clone_fd = cg->lock = cg->journal = -1;
 	for (int i = 0; i < CG_MAX_DIRS; i++) {
-		cg->task_fds[i] = -1;
+		cg->task_fds[i] = cg->slot_fds[i] = -1;
 		cg->bits[i] = 0;
 	}
+	cg->before = (struct cgroup_usage){ 0 };
 	cg->n_task_fds = 0;
-	for (int i = 0; i < CG_USE__N; i++)
-		cg->usage_fds[i] = -1;
-	cg->usage_open = false;
 	cg->n_dirs = 0;
 	cg->scope = false;
 	cg->leaf[0] = '\0';
@@ -366,7 +374,7 @@ int cgroup_prepare(struct cgroup *cg, const struct cgroup_want *want,
 			on_v1 |= cg_controllers[i].bit;
 	}
 	if (need & on_v1)
-		r = cg_v1_prepare(cg, want, need, id, &t, err);
+		r = cg_v1_prepare(cg, want, need, &t, err);
 	else
 		r = cg_v2_prepare(cg, want, need, id, &t, err);
 	cg_text_free(&t);
@@ -403,7 +411,6 @@ void cg_pid_path(char path[CG_PID_PATH], pid_t pid, const char *file)
 	size_t n = 0, k = sizeof "/proc/" - 1;
 	unsigned v = (unsigned)pid;
 
-	/* by hand: the custodian calls this, and has no stdio */
 	do
 		digits[n++] = (char)('0' + v % 10);
 	while ((v /= 10) > 0);
@@ -497,10 +504,10 @@ void cgroup_kill(const struct cgroup *cg)
 }
 
 /* Gone, or never there; waits for members that were killed a moment ago. */
-static bool remove_one(const char *dir, unsigned *waited, unsigned limit_ms)
+static bool remove_one(const char *dir, unsigned *waited)
 {
 	while (rmdir(dir) < 0) {
-		if (errno != EBUSY || *waited >= limit_ms)
+		if (errno != EBUSY || *waited >= REMOVE_WAIT_MS)
 			return errno == ENOENT;
 		unsigned ms = *waited < 4 ? 1 : 5;
 		cg_sleep_ms(ms);
@@ -509,46 +516,36 @@ static bool remove_one(const char *dir, unsigned *waited, unsigned limit_ms)
 	return true;
 }
 
-static bool remove_all(struct cgroup *cg, unsigned limit_ms)
+void cgroup_remove(struct cgroup *cg)
 {
 	unsigned waited = 0;
 	bool left = false;
 
+	if (cg->version == 1)
+		return;
 	for (int i = cg->n_dirs - 1; i >= 0; i--) {
 		if (!cg->dirs[i][0])
 			continue;
-		if (remove_one(cg->dirs[i], &waited, limit_ms))
+		if (remove_one(cg->dirs[i], &waited))
 			cg->dirs[i][0] = '\0';
 		else
 			left = true;
 	}
 	if (left)
-		return false;
-	__atomic_store_n(&cg->n_dirs, 0, __ATOMIC_SEQ_CST);
+		return;
+	cg->n_dirs = 0;
 	if (cg->leaf[0])
 		cg_v2_undo_leaf(cg);
-	return true;
-}
-
-void cgroup_remove(struct cgroup *cg)
-{
-	remove_all(cg, REMOVE_WAIT_MS);
-}
-
-bool cgroup_try_remove(struct cgroup *cg)
-{
-	return remove_all(cg, 0);
 }
 
 void cgroup_close(struct cgroup *cg)
 {
 	fd_close(&cg->clone_fd);
-	for (int i = 0; i < CG_MAX_DIRS; i++)
+	for (int i = 0; i < CG_MAX_DIRS; i++) {
 		fd_close(&cg->task_fds[i]);
+		fd_close(&cg->slot_fds[i]);
+	}
 	cg->n_task_fds = 0;
-	for (int i = 0; i < CG_USE__N; i++)
-		fd_close(&cg->usage_fds[i]);
-	cg->usage_open = false;
 }
 
 unsigned cgroup_probe(struct cgroup *cg)

@@ -25,15 +25,11 @@ struct cgroup_want {
 	uint64_t pids;       /* tasks; 0 = no limit */
 	uint64_t cpu_milli;  /* thousandths of a CPU; 0 = no limit */
 	unsigned asked;      /* CG_ bits a person asked for: worth a slow path */
-	/* Version 1, called when one group is made and others are to follow; may be NULL. */
-	int (*halfway)(void *arg, struct brig_error *err);
-	void *arg;
 };
 
 enum { CG_ALL = CG_MEMORY | CG_PIDS | CG_CPU };
 
 enum { CG_MAX_DIRS = 4 };
-enum { CG_USE_PEAK, CG_USE_OOM, CG_USE_PIDS, CG_USE_CPU, CG_USE__N };
 
 /* Something for people to read, and which limits it is about. */
 struct cg_words {
@@ -41,6 +37,13 @@ struct cg_words {
 	char text[384];
 };
 enum { CG_WHY_MAX = 8 };
+
+struct cgroup_usage {
+	uint64_t memory_peak;  /* bytes, 0 unknown */
+	uint64_t oom_kills;
+	uint64_t pids_refused; /* forks refused by the limit */
+	uint64_t cpu_us;       /* of all that were ever in it, reaped or not; 0 unknown */
+};
 
 /*
  * Something that has to be undone when the supervisor is killed: a message on
@@ -54,11 +57,8 @@ struct cg_note {
 };
 
 /*
- * One sandbox's groups.  Plain data with fixed-size fields on purpose: the
- * custodian process shares this memory and must be able to remove the groups
- * after the supervisor has been killed, with no allocator and no locks.
- * A directory's path is stored before it is made, so that being killed
- * between the two steps leaves nothing behind.
+ * One sandbox's groups.  Plain data with fixed-size fields: the janitor, which removes
+ * them after a supervisor that was killed, allocates nothing.
  */
 struct cgroup {
 	int version;               /* 0 none, 1, 2 */
@@ -66,13 +66,12 @@ struct cgroup {
 	int clone_fd;              /* v2: directory for CLONE_INTO_CGROUP, else -1 */
 	int task_fds[CG_MAX_DIRS]; /* v1: `tasks` files, opened; the child writes "0" */
 	int n_task_fds;
-	int usage_fds[CG_USE__N];  /* what cgroup_read_usage() reads, or -1 */
-	bool usage_open;           /* and what is -1 then does not exist */
+	int slot_fds[CG_MAX_DIRS]; /* v1: directories, locked as long as one of these is open */
+	struct cgroup_usage before; /* v1: what earlier runs have left in counters */
 	int n_dirs;                /* that many of dirs[] and groups[] are filled in */
 	unsigned bits[CG_MAX_DIRS]; /* CG_ bits the group in dirs[] limits */
 	bool scope;                /* v2 scope made by the systemd manager */
-	int lock;                  /* v2: of the group that is being worked on, else -1; who
-				      cleans up shares our descriptors, and so has it */
+	int lock;                  /* v2: of the group that is being worked on, else -1 */
 	int journal;               /* socket for struct cg_note, or -1: nobody listens */
 	unsigned leaf_bits;        /* what was switched on above the leaf */
 	struct cg_words why[CG_WHY_MAX], fix[CG_WHY_MAX]; /* cgroup_why(), cgroup_fix() */
@@ -85,13 +84,6 @@ struct cgroup {
 	char text[2 * CG_MAX_DIRS][PATH_MAX]; /* one behind the other, close together */
 };
 
-struct cgroup_usage {
-	uint64_t memory_peak;  /* bytes, 0 unknown */
-	uint64_t oom_kills;
-	uint64_t pids_refused; /* forks refused by the limit */
-	uint64_t cpu_us;       /* of all that were ever in it, reaped or not; 0 unknown */
-};
-
 /* Marks *cg as empty (all descriptors -1). */
 void cgroup_init(struct cgroup *cg);
 
@@ -101,8 +93,8 @@ void cgroup_init(struct cgroup *cg);
 bool cgroup_is_v1(void);
 
 /*
- * Makes a group named for id (letters, digits and "._-", at most 64) with the
- * wanted limits; *cg was cgroup_init()ed.  The child enters it: by
+ * Makes a group named for id (letters, digits and "._-", at most 64), or with version 1
+ * takes a slot, with the wanted limits; *cg was cgroup_init()ed.  The child enters it: by
  * CLONE_INTO_CGROUP with clone_fd (CLONE_NEWCGROUP in the same clone3 is then
  * rooted in the group), or, version 1, by writing "0" to every task_fds while
  * it has one thread; there it takes its cgroup namespace only afterwards, with
@@ -116,6 +108,10 @@ bool cgroup_is_v1(void);
 int cgroup_prepare(struct cgroup *cg, const struct cgroup_want *want,
 		   const char *id, struct brig_error *err);
 
+/* Version 1: enters the groups, as the calling process.  How many, or -errno.  No
+ * allocation. */
+int cgroup_enter(const struct cgroup *cg);
+
 /* In the process that hears the journal: takes note.  What is no note is ignored. */
 void cgroup_remember(struct cgroup *cg, const struct cg_note *note, size_t len);
 
@@ -123,9 +119,7 @@ void cgroup_remember(struct cgroup *cg, const struct cg_note *note, size_t len);
  * every group in *cg, read from /proc/PID/cgroup. */
 bool cgroup_holds(const struct cgroup *cg, pid_t pid);
 
-/* Counters, to be read after the run and before removal; before that the files may be
- * opened, when there is time for it. */
-void cgroup_open_usage(struct cgroup *cg);
+/* Counters, to be read after the run and before removal. */
 void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *u);
 
 /* Kills whatever is left inside (cgroup.kill, else signals).  Do not use the
@@ -133,13 +127,11 @@ void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *u);
  * is cloned into it by CLONE_INTO_CGROUP. */
 void cgroup_kill(const struct cgroup *cg);
 
-/* Removes the groups.  No allocation, no stdio, safe in the custodian; may be
- * called more than once.  Waits at most about 200 ms for tasks to be gone. */
+/* Removes the groups; slots of version 1 stay, for the next run.  No allocation, no stdio; may be called more than once.  Waits at
+ * most about 200 ms for tasks to be gone. */
 void cgroup_remove(struct cgroup *cg);
-/* The same without waiting; true when none is left. */
-bool cgroup_try_remove(struct cgroup *cg);
 
-/* Closes the descriptors only. */
+/* Closes the descriptors only.  Slots are free for others when all copies are closed. */
 void cgroup_close(struct cgroup *cg);
 
 /* Why one of the limits, or any of several, cannot be enforced, in one line, and what to do

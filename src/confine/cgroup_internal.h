@@ -84,10 +84,13 @@ void cg_text_free(struct cg_text *t);
  * where the kernel can tell, else reads all of mountinfo into *t. */
 int cg_place_own(struct cg_text *t, const char *controller, struct cg_place *place);
 
+/* Notes brig-<name> inside *parent as the next group; n_dirs is the caller's to raise, when
+ * it exists.  0 or -errno. */
+int cg_dir_name(struct cgroup *cg, const struct cg_place *parent, const char *name);
+
 /*
- * Makes the group brig-<id> inside *parent and records it in *cg (before it
- * exists).  A directory descriptor, the caller's, or -errno with nothing
- * recorded and nothing left behind.
+ * Makes the group brig-<id> inside *parent and records it in *cg.  A directory
+ * descriptor, the caller's, or -errno with nothing recorded and nothing left behind.
  */
 int cg_dir_make(struct cgroup *cg, const struct cg_place *parent, const char *id);
 
@@ -128,15 +131,14 @@ const char *cg_bits_text(unsigned bits, char *text, size_t cap);
 /* --- the two versions --- */
 
 int cg_v1_prepare(struct cgroup *cg, const struct cgroup_want *want,
-		  unsigned need, const char *id, struct cg_text *t,
-		  struct brig_error *err);
+		  unsigned need, struct cg_text *t, struct brig_error *err);
 
 int cg_v2_prepare(struct cgroup *cg, const struct cgroup_want *want,
 		  unsigned need, const char *id, struct cg_text *t,
 		  struct brig_error *err);
 
 /* Moves this process back out of cg->leaf and takes the controllers away
- * again, when nobody else uses them.  Safe in the custodian. */
+ * again, when nobody else uses them. */
 void cg_v2_undo_leaf(struct cgroup *cg);
 
 /* --- systemd --- */

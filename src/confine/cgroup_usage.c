@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the groups of a run have counted.  To open such a file is the dearest part of
- * reading it, so that is done while the command runs.
- */
+/* What the groups of a run have counted. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,16 +9,18 @@
 #include "base/fd.h"
 #include "confine/cgroup_internal.h"
 
-/* In the order of usage_fds.  Version 1 has a file only where the group limits that. */
+enum { USE_PEAK, USE_OOM, USE_PIDS, USE_CPU };
+
+/* Version 1 has a file only where the group limits that. */
 static const struct {
 	unsigned bit;
 	char v1[28], v2[16];
-} files[CG_USE__N] = {
-	[CG_USE_PEAK] = { CG_MEMORY, "memory.max_usage_in_bytes", "memory.peak" }, /* 5.19 */
-	[CG_USE_OOM] = { CG_MEMORY, "memory.oom_control", "memory.events" },
-	[CG_USE_PIDS] = { CG_PIDS, "pids.events", "pids.events" },
+} files[] = {
+	[USE_PEAK] = { CG_MEMORY, "memory.max_usage_in_bytes", "memory.peak" }, /* 5.19 */
+	[USE_OOM] = { CG_MEMORY, "memory.oom_control", "memory.events" },
+	[USE_PIDS] = { CG_PIDS, "pids.events", "pids.events" },
 	/* version 1: where both controllers are mounted together, as they mostly are */
-	[CG_USE_CPU] = { CG_CPU, "cpuacct.usage", "cpu.stat" },
+	[USE_CPU] = { CG_CPU, "cpuacct.usage", "cpu.stat" },
 };
 
 static int open_below(const char *dir, const char *file)
@@ -32,39 +31,37 @@ static int open_below(const char *dir, const char *file)
 	return openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 }
 
-void cgroup_open_usage(struct cgroup *cg)
-{
-	if (cg->usage_open)
-		return;
-	cg->usage_open = true;
-	for (int i = 0; i < cg->n_dirs; i++)
-		for (int k = 0; k < CG_USE__N; k++)
-			if (cg->usage_fds[k] < 0 && cg->dirs[i][0] &&
-			    (cg->version == 2 || (cg->bits[i] & files[k].bit)))
-				cg->usage_fds[k] = open_below(cg->dirs[i], cg->version == 2 ?
-									   files[k].v2 :
-									   files[k].v1);
-}
-
-/* The text of one, empty when there is none. */
+/* The text of counter k, empty when there is none. */
 static const char *text_of(const struct cgroup *cg, int k, char *text, size_t cap)
 {
-	int fd = cg->usage_fds[k];
-	ssize_t n = fd < 0 ? 0 : pread(fd, text, cap - 1, 0);
-
-	text[n > 0 ? n : 0] = '\0';
+	text[0] = '\0';
+	for (int i = 0; i < cg->n_dirs && !text[0]; i++) {
+		if (!cg->dirs[i][0] || (cg->version == 1 && !(cg->bits[i] & files[k].bit)))
+			continue;
+		cleanup_close int fd = open_below(cg->dirs[i], cg->version == 2 ? files[k].v2 :
+										  files[k].v1);
+		ssize_t n = fd < 0 ? 0 : pread(fd, text, cap - 1, 0);
+		text[n > 0 ? n : 0] = '\0';
+	}
 	return text;
+}
+
+static uint64_t more_than(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
 }
 
 void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *u)
 {
 	big_buffer char text[4096];
 
-	cgroup_open_usage(cg); /* if nobody has */
-	u->memory_peak = strtoull(text_of(cg, CG_USE_PEAK, text, sizeof text), NULL, 10);
-	u->oom_kills = cg_key_value(text_of(cg, CG_USE_OOM, text, sizeof text), "oom_kill");
-	u->pids_refused = cg_key_value(text_of(cg, CG_USE_PIDS, text, sizeof text), "max");
-	text_of(cg, CG_USE_CPU, text, sizeof text);
+	u->memory_peak = more_than(strtoull(text_of(cg, USE_PEAK, text, sizeof text), NULL, 10),
+				   cg->before.memory_peak);
+	u->oom_kills = more_than(cg_key_value(text_of(cg, USE_OOM, text, sizeof text), "oom_kill"),
+				 cg->before.oom_kills);
+	u->pids_refused = more_than(cg_key_value(text_of(cg, USE_PIDS, text, sizeof text), "max"),
+				    cg->before.pids_refused);
+	text_of(cg, USE_CPU, text, sizeof text);
 	u->cpu_us = cg->version == 2 ? cg_key_value(text, "usage_usec") :
 				       strtoull(text, NULL, 10) / 1000;
 }

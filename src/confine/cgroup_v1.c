@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Version 1: one directory per hierarchy.  The group is made inside the group
- * we are in ourselves, so that whatever limits us limits the sandbox too.
+ * Version 1: one directory per hierarchy, inside the group we are in ourselves, so that
+ * whatever limits us limits the sandbox too.  Making and removing groups is dear (a memory
+ * group that is removed stays for as long as a page of its is cached), so there is a set of
+ * slots, brig-slot-0 and so on, which stay.  A slot belongs to whoever holds the lock on its
+ * directory; the set grows when all are taken.  One that still holds a task is not used.
  *
  * How the child gets in matters: writing a pid to cgroup.procs takes a lock
  * whose slow side waits for RCU, 8 to 15 ms unless somebody did the same a
@@ -12,7 +15,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -20,12 +26,19 @@
 #include "base/fd.h"
 #include "confine/cgroup_internal.h"
 
+enum { SLOTS_MAX = 4096 };
+
 static int set_memory(int dir, const struct cgroup_want *want)
 {
 	long page = sysconf(_SC_PAGESIZE);
 	uint64_t slack = page > 0 ? (uint64_t)page : 4096;
 
 	int r = cg_number_set(dir, "memory.limit_in_bytes", want->memory, slack);
+	if (r == -EINVAL) {
+		/* more than memory and swap together had in this slot's last run */
+		fd_write_at(dir, "memory.memsw.limit_in_bytes", "-1");
+		r = cg_number_set(dir, "memory.limit_in_bytes", want->memory, slack);
+	}
 	if (r < 0)
 		return r;
 	/* memory plus swap: without it the limit is only on what stays in RAM.
@@ -62,12 +75,6 @@ static const struct {
 	{ CG_MEMORY, "memory", set_memory },
 	{ CG_PIDS, "pids", set_pids },
 	{ CG_CPU, "cpu", set_cpu },
-};
-
-/* One hierarchy may carry several controllers, and then has one group. */
-struct made {
-	int dir;       /* directory descriptor of the group */
-	size_t parent; /* how much of its path is that of the group above it */
 };
 
 /* A group starts with no CPUs when cpuset is mounted together with what we
@@ -139,11 +146,100 @@ static void explain_make(struct cgroup *cg, size_t which, const char *dir, int r
 	}
 }
 
-/* Makes the group in one hierarchy and opens its `tasks`.  A negative return
- * is a fault; for a mere "cannot" there is a reason, and *made stays closed. */
-static int make_group(struct cgroup *cg, size_t which, bool cpuset,
-		      const struct cg_place *own, const char *id,
-		      struct made *made, struct brig_error *err)
+/* Opens one slot and locks it.  Its directory, or -errno: -EWOULDBLOCK when it is taken. */
+static int open_slot(const char *dir)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	cleanup_close int fd = openat(AT_FDCWD, dir, flags);
+
+	if (fd < 0 && errno == ENOENT) {
+		if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+			return -errno;
+		fd = openat(AT_FDCWD, dir, flags);
+	}
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	return take_fd(&fd);
+}
+
+/* Its `tasks`, for the child to enter by, when nobody is in there.  -EBUSY otherwise. */
+static int open_tasks(int slot)
+{
+	char one[2];
+	cleanup_close int tasks = openat(slot, "tasks", O_RDWR | O_CLOEXEC);
+	ssize_t n = tasks < 0 ? -1 : pread(tasks, one, sizeof one, 0);
+
+	return n < 0 ? -errno : n > 0 ? -EBUSY : take_fd(&tasks);
+}
+
+/* Takes the first free slot in *own.  0 or -errno. */
+static int take_slot(struct cgroup *cg, const struct cg_place *own, const char *kind)
+{
+	for (unsigned n = 0; n < SLOTS_MAX; n++) {
+		char name[32];
+		snprintf(name, sizeof name, "%s-%u", kind, n);
+		int r = cg_dir_name(cg, own, name);
+		if (r < 0)
+			return r;
+		cleanup_close int slot = open_slot(cg->dirs[cg->n_dirs]);
+		if (slot == -EWOULDBLOCK)
+			continue;
+		if (slot < 0)
+			return slot;
+		int tasks = open_tasks(slot);
+		if (tasks == -EBUSY)
+			continue;
+		if (tasks < 0)
+			return tasks;
+		cg->slot_fds[cg->n_dirs++] = take_fd(&slot);
+		cg->task_fds[cg->n_task_fds++] = tasks;
+		return 0;
+	}
+	return -EUSERS;
+}
+
+static void give_back_slot(struct cgroup *cg)
+{
+	cg->n_dirs--;
+	fd_close(&cg->slot_fds[cg->n_dirs]);
+	fd_close(&cg->task_fds[--cg->n_task_fds]);
+}
+
+static uint64_t read_number(int dir, const char *file, const char *key)
+{
+	big_buffer char text[512];
+
+	if (fd_read_at(dir, file, text, sizeof text) <= 0)
+		return 0;
+	return key ? cg_key_value(text, key) : strtoull(text, NULL, 10);
+}
+
+/* What runs before have left: peaks are reset, counters that cannot be are subtracted later,
+ * and pages that they have cached, which would count as this run's, are dropped. */
+static void forget_past(struct cgroup *cg, unsigned bit, int slot)
+{
+	const uint64_t little = 1u << 20;
+	struct cgroup_usage *b = &cg->before;
+
+	if (bit == CG_PIDS)
+		b->pids_refused = read_number(slot, "pids.events", "max");
+	if (bit == CG_CPU)
+		fd_write_at(slot, "cpuacct.usage", "0");
+	if (bit != CG_MEMORY)
+		return;
+	b->oom_kills = read_number(slot, "memory.oom_control", "oom_kill");
+	b->memory_peak = read_number(slot, "memory.usage_in_bytes", NULL);
+	if (b->memory_peak > little) {
+		fd_write_at(slot, "memory.force_empty", "0");
+		b->memory_peak = read_number(slot, "memory.usage_in_bytes", NULL);
+	}
+	fd_write_at(slot, "memory.max_usage_in_bytes", "0");
+}
+
+/* A slot in one hierarchy.  A negative return is a fault; for a mere "cannot" there is a
+ * reason, and no group. */
+static int take_group(struct cgroup *cg, size_t which, bool cpuset, const char *kind,
+		      const struct cg_place *own, struct brig_error *err)
 {
 	const unsigned bit = limits[which].bit;
 	const char *name = limits[which].name;
@@ -155,77 +251,58 @@ static int make_group(struct cgroup *cg, size_t which, bool cpuset,
 		cg_why_add(cg, bit, "%s: %s is not a control group", name, own->dir);
 		return 0;
 	}
-	int dir = cg_dir_make(cg, own, id);
-	if (dir == -EEXIST || dir == -EMFILE || dir == -ENFILE)
-		return err_set(err, BRIG_E_CGROUP_FAILED, -dir, "cgroup",
-			       "%.300s/brig-%s", own->dir, id);
-	if (dir < 0) {
-		explain_make(cg, which, own->dir, dir);
+	int r = take_slot(cg, own, kind);
+	if (r == -EMFILE || r == -ENFILE)
+		return err_set(err, BRIG_E_CGROUP_FAILED, -r, "cgroup", "%.300s", own->dir);
+	if (r < 0) {
+		explain_make(cg, which, own->dir, r);
 		return 0;
 	}
-	int r = cpuset ? copy_cpuset(dir) : 0;
+	r = cpuset ? copy_cpuset(cg->slot_fds[cg->n_dirs - 1]) : 0;
 	if (r < 0) {
 		cg_why_add(cg, bit, "%s: cpuset of %s: %s", name, own->dir, strerror(-r));
-		close(dir);
-		cg_dir_unmake(cg);
-		return 0;
+		give_back_slot(cg);
 	}
-	int tasks = openat(dir, "tasks", O_WRONLY | O_CLOEXEC);
-	if (tasks < 0) {
-		r = -errno;
-		close(dir);
-		cg_dir_unmake(cg);
-		return err_set(err, BRIG_E_CGROUP_FAILED, -r, "cgroup",
-			       "%.300s/brig-%s/tasks", own->dir, id);
-	}
-	cg->task_fds[cg->n_task_fds++] = tasks;
-	made->dir = dir;
-	made->parent = strlen(own->dir);
 	return 0;
 }
 
 /* Sets one limit in group k; when the kernel refuses, the controller is
- * simply not enforced, and a group that then limits nothing is taken back. */
-static void set_limit(struct cgroup *cg, size_t which, int k, struct made *made,
+ * simply not enforced, and a group that then limits nothing is given back. */
+static void set_limit(struct cgroup *cg, size_t which, int k, int parent,
 		      const struct cgroup_want *want)
 {
 	const unsigned bit = limits[which].bit;
-	int r = limits[which].set(made[k].dir, want), len = (int)made[k].parent;
+	int r = limits[which].set(cg->slot_fds[k], want);
 
 	if (r == 0) {
 		cg->bits[k] |= bit;
 		cg->enforced |= bit;
+		forget_past(cg, bit, cg->slot_fds[k]);
 		return;
 	}
 	if (r == -EINVAL && bit == CG_CPU) {
 		cg_why_add(cg, bit, "cpu: the kernel refused %llu/1000 CPU: below its "
 			       "minimum, or more than %.*s itself has",
-			   (unsigned long long)want->cpu_milli, len, cg->dirs[k]);
+			   (unsigned long long)want->cpu_milli, parent, cg->dirs[k]);
 		cg_fix_set(cg, bit, "ask for at least 0.01 CPU and no more than the group "
 			       "brig runs in may use");
 	} else {
 		cg_why_add(cg, bit, "%s: the limit could not be set in %.*s: %s",
-			   limits[which].name, len, cg->dirs[k], strerror(-r));
+			   limits[which].name, parent, cg->dirs[k], strerror(-r));
 	}
-	if (cg->bits[k] == 0 && k == cg->n_dirs - 1) {
-		fd_close(&made[k].dir);
-		fd_close(&cg->task_fds[k]);
-		cg->n_task_fds--;
-		cg_dir_unmake(cg);
-	}
+	if (cg->bits[k] == 0 && k == cg->n_dirs - 1)
+		give_back_slot(cg);
 }
 
 int cg_v1_prepare(struct cgroup *cg, const struct cgroup_want *want,
-		  unsigned need, const char *id, struct cg_text *t,
-		  struct brig_error *err)
+		  unsigned need, struct cg_text *t, struct brig_error *err)
 {
-	struct made made[CG_MAX_DIRS];
+	/* A limit on the memory of sockets cannot be taken back without a trace, so groups
+	 * that have one are apart. */
+	const char *kind = want->asked & CG_MEMORY ? "slot-tcp" : "slot";
+	size_t parent[CG_MAX_DIRS];
 	struct cg_place own;
-	bool halfway = false;
-	int result = 0;
 
-	for (int i = 0; i < CG_MAX_DIRS; i++)
-		made[i] = (struct made){ .dir = -1 };
 	cg->version = 1;
 	for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
 		if (!(need & limits[i].bit))
@@ -235,29 +312,22 @@ int cg_v1_prepare(struct cgroup *cg, const struct cgroup_want *want,
 			explain_place(cg, i, r);
 			continue;
 		}
+		/* one hierarchy may carry several controllers, and then has one group */
+		const size_t len = strlen(own.dir);
 		int k = 0;
-		while (k < cg->n_dirs && (made[k].parent != strlen(own.dir) ||
-					  memcmp(cg->dirs[k], own.dir, made[k].parent) != 0))
+		while (k < cg->n_dirs && (parent[k] != len ||
+					  memcmp(cg->dirs[k], own.dir, len) != 0))
 			k++;
 		if (k == cg->n_dirs) {
 			bool cpuset = same_hierarchy(t->groups, limits[i].name, "cpuset");
-			result = make_group(cg, i, cpuset, &own, id,
-					    &made[k], err);
-			if (result < 0)
-				break;
-			if (made[k].dir < 0)
+			r = take_group(cg, i, cpuset, kind, &own, err);
+			if (r < 0)
+				return r;
+			if (k == cg->n_dirs)
 				continue;
+			parent[k] = len;
 		}
-		set_limit(cg, i, k, made, want);
-		need &= ~limits[i].bit;
-		if (need && want->halfway && !halfway) {
-			halfway = true;
-			result = want->halfway(want->arg, err);
-			if (result < 0)
-				break;
-		}
+		set_limit(cg, i, k, (int)len, want);
 	}
-	for (int i = 0; i < CG_MAX_DIRS; i++)
-		fd_close(&made[i].dir);
-	return result;
+	return 0;
 }

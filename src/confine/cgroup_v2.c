@@ -316,7 +316,7 @@ static int lock_shared(int dir)
 	return -EWOULDBLOCK;
 }
 
-/* Moves this process (and its custodian) into a leaf of its own group and
+/* Moves this process (and its janitor) into a leaf of its own group and
  * hands out the controllers there. */
 static int step_aside(struct cgroup *cg, const struct spot *s, int dir)
 {
@@ -329,18 +329,15 @@ static int step_aside(struct cgroup *cg, const struct spot *s, int dir)
 		return -ENAMETOOLONG;
 	}
 	cg->leaf_bits = s->enable;
-	int told = cg_note(cg, CG_NOTE_LEAF, s->enable, cg->leaf);
-	if (told < 0) {
-		cg->leaf[0] = '\0';
-		return told;
-	}
-	if (mkdirat(dir, CG_LEAF_NAME, 0755) < 0 && errno != EEXIST) {
-		int r = -errno;
+	int r = cg_note(cg, CG_NOTE_LEAF, s->enable, cg->leaf);
+	if (r == 0 && mkdirat(dir, CG_LEAF_NAME, 0755) < 0 && errno != EEXIST)
+		r = -errno;
+	if (r < 0) {
 		cg->leaf[0] = '\0';
 		return r;
 	}
 	/* if somebody else enters meanwhile, handing out fails: EBUSY */
-	int r = only_us(dir, SAME_PROGRAM, pids, &n) ? 0 : -EBUSY;
+	r = only_us(dir, SAME_PROGRAM, pids, &n) ? 0 : -EBUSY;
 	if (r == 0)
 		r = move_members(dir, CG_LEAF_NAME "/cgroup.procs", pids, n);
 	if (r == 0)

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -104,14 +103,6 @@ static const unsigned char ns_request[EV_NS_COUNT] = {
 	[LAYER_CGROUP] = PIDFD_GET_CGROUP,
 };
 
-/* The kernel waits for grace periods of the whole machine when it takes a mount tree apart,
- * in the last process of the namespace; and what it does about the others, in a worker,
- * would be on the processor of whoever waits for us (70 µs for a network, 20 for ipc). */
-static bool ends_slowly(int layer)
-{
-	return layer == LAYER_MOUNT || layer == LAYER_NET || layer == LAYER_IPC;
-}
-
 static int open_namespace(pid_t pid, int pidfd, int which)
 {
 	char path[40];
@@ -123,32 +114,19 @@ static int open_namespace(pid_t pid, int pidfd, int which)
 	return openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 }
 
-static uint64_t inode_of(int fd)
-{
-	struct stat st;
-
-	return fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
-}
-
-/* The inode numbers of a process's namespaces; 0 where one cannot be had.  Those that end
- * slowly stay open in held, if there is one; unless they are our own. */
-static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd,
-			    struct collect *held, bool own)
+/* The inode numbers of a process's namespaces; 0 where one cannot be had.  Ours cannot be
+ * opened where /proc/PID is closed to us, but a link's text can be read. */
+static void read_namespaces(uint64_t out[EV_NS_COUNT], pid_t pid, int pidfd, int *mntns)
 {
 	char path[32];
 	cleanup_close int proc = -1;
 
 	for (int i = 0; i < EV_NS_COUNT; i++) {
-		const bool hold = held && !own && ends_slowly(i);
-		int ns = hold ? open_namespace(pid, pidfd, i) :
-				sys_pidfd_open_namespace(pidfd, ns_request[i]);
-		out[i] = inode_of(ns);
-		if (hold && i == LAYER_MOUNT)
-			held->mounts = ns;
-		if (hold)
-			collect_hold(held, ns);
-		else
-			collect_idle(held, ns);
+		struct stat st;
+		cleanup_close int ns = open_namespace(pid, pidfd, i);
+		out[i] = ns >= 0 && fstat(ns, &st) == 0 ? st.st_ino : 0;
+		if (mntns && i == LAYER_MOUNT)
+			*mntns = take_fd(&ns);
 		if (out[i])
 			continue;
 		if (proc < 0) {
@@ -174,11 +152,11 @@ static bool id_maps(int proc, bool nested)
 	return one_id_map(proc, "uid_map", nested) && one_id_map(proc, "gid_map", nested);
 }
 
-void evidence_read_own(struct evidence *ev, struct collect *held)
+void evidence_read_own(struct evidence *ev)
 {
-	int self = sys_pidfd_open(getpid());
-	read_namespaces(ev->ns_host, getpid(), self, held, true);
-	collect_idle(held, self);
+	cleanup_close int self = sys_pidfd_open(getpid());
+
+	read_namespaces(ev->ns_host, getpid(), self, NULL);
 	/* whatever was read elsewhere: in here id 0 is root of the machine */
 	if (ev->ns_host[LAYER_USER] == USERNS_INITIAL_INODE)
 		ev->nested = false;
@@ -191,27 +169,6 @@ void evidence_read_own(struct evidence *ev, struct collect *held)
 			read_fields(text, &own, 1);
 	}
 	ev->seccomp_filters_own = own.found ? (int)own.value : INT_MAX; /* no evidence */
-}
-
-int evidence_closing(struct brig_error *err)
-{
-	/* nothing that would matter to anybody who is started just now, and inherits it */
-	cleanup_close int fd = eventfd(0, 0);
-
-	if (fd < 0)
-		return err_set(err, BRIG_E_NO_MEMORY, errno, "evidence", "descriptors");
-	if (fd < 3) { /* those are taken: a filter's word, and not ours to close */
-		take_fd(&fd);
-		return err_set(err, BRIG_E_SETUP_FAILED, EPROTO, "evidence", "eventfd");
-	}
-	if (sys_close_range((unsigned)fd, (unsigned)fd, CLOSE_RANGE_CLOEXEC) < 0)
-		return err_set(err, BRIG_E_SETUP_FAILED, errno, "evidence", "close_range");
-	if (fcntl(fd, F_GETFD) == FD_CLOEXEC)
-		return 0;
-	err_set(err, BRIG_E_SETUP_FAILED, EPROTO, "evidence",
-		"close_range: a filter around brig answers it and does nothing");
-	err_fix(err, "run brig outside of that filter");
-	return -EPROTO;
 }
 
 static int open_proc(pid_t pid, struct brig_error *err)
@@ -236,57 +193,23 @@ static int status_of(struct evidence *ev, int proc, pid_t pid, struct brig_error
 			       (int)pid) : 0;
 }
 
-static int read_confined(struct evidence *ev, int proc, pid_t pid, int pidfd,
-			 struct collect *held, struct brig_error *err)
+int evidence_read(struct evidence *ev, pid_t pid, int pidfd, int *mntns,
+		  struct brig_error *err)
 {
+	struct stat theirs, ours;
 	struct rlimit lim;
-	int r = status_of(ev, proc, pid, err);
+	cleanup_close int proc = open_proc(pid, err);
+	int r = proc < 0 ? proc : status_of(ev, proc, pid, err);
 
 	if (r < 0)
 		return r;
-	read_namespaces(ev->ns, pid, pidfd, held, false);
-	/* written once, and for good */
+	read_namespaces(ev->ns, pid, pidfd, mntns);
 	ev->uid_ok = id_maps(proc, ev->nested);
 	if (prlimit(pid, RLIMIT_NPROC, NULL, &lim) == 0)
 		ev->nproc = lim.rlim_cur == RLIM_INFINITY ? 0 : lim.rlim_cur;
-	return 0;
-}
-
-static void read_rest(struct evidence *ev, int proc)
-{
-	struct stat theirs, ours;
-	bool seen = fstatat(proc, "root/.", &theirs, 0) == 0;
-	ev->root_ok = seen && stat("/", &ours) == 0 &&
+	ev->root_ok = fstatat(proc, "root/.", &theirs, 0) == 0 && stat("/", &ours) == 0 &&
 		      (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino);
-}
-
-int evidence_confined(struct evidence *ev, pid_t pid, int pidfd, struct collect *held,
-		      struct brig_error *err)
-{
-	cleanup_close int proc = open_proc(pid, err);
-
-	return proc < 0 ? proc : read_confined(ev, proc, pid, pidfd, held, err);
-}
-
-int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err)
-{
-	cleanup_close int proc = open_proc(pid, err);
-
-	if (proc < 0)
-		return proc;
-	read_rest(ev, proc);
 	return 0;
-}
-
-int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct collect *held,
-		  struct brig_error *err)
-{
-	cleanup_close int proc = open_proc(pid, err);
-	int r = proc < 0 ? proc : read_confined(ev, proc, pid, pidfd, held, err);
-
-	if (r == 0)
-		read_rest(ev, proc);
-	return r;
 }
 
 int evidence_read_status(struct evidence *ev, pid_t pid, struct brig_error *err)

@@ -12,7 +12,6 @@
 
 #include "brig.h"
 #include "confine/cgroup.h"
-#include "engine/collect.h"
 #include "base/layers.h"
 
 /* The namespaces, in the order of the layers USER … CGROUP. */
@@ -42,47 +41,23 @@ struct evidence {
 /* Namespace file names, indexed as ns[]. */
 extern const char *const evidence_ns_names[EV_NS_COUNT];
 
-/* Whether close_range() does what it says, under whatever filter is around us and so around
- * the command's process: what was left open here is kept from the command by nothing else.
- * Any time before the release.  0 or -errno with err. */
-int evidence_closing(struct brig_error *err);
+/* The supervisor's own namespaces and filters, to compare with; any time before. */
+void evidence_read_own(struct evidence *ev);
 
-/* The supervisor's own namespaces, to compare with; any time before.  held may be NULL; else
- * it gets what need not be closed now, as everywhere below. */
-void evidence_read_own(struct evidence *ev, struct collect *held);
-
-/* Reads everything about pid (and its pidfd), which waits to be released.  0 or -errno with err
- * when something needed could not be read at all.  held, if there is one, gets hold of the
- * namespaces that end slowly (mount, network, ipc), for collect_later(). */
-int evidence_read(struct evidence *ev, pid_t pid, int pidfd, struct collect *held,
+/* Reads everything about pid (and its pidfd), which waits to be released.  *mntns, if it is
+ * asked for, becomes a descriptor of its mount namespace, or -1.  0, or -errno with err when
+ * something needed could not be read at all. */
+int evidence_read(struct evidence *ev, pid_t pid, int pidfd, int *mntns,
 		  struct brig_error *err);
-
-/* The same in two halves.  What a process that has given up its capabilities and is
- * filtered cannot change any more: any time from then on.  And the rest. */
-int evidence_confined(struct evidence *ev, pid_t pid, int pidfd, struct collect *held,
-		      struct brig_error *err);
-int evidence_rest(struct evidence *ev, pid_t pid, struct brig_error *err);
 
 /* The same of a process in no namespaces but ours: its privileges and filters, in one
  * read.  Namespaces and limits stay unknown, which is no evidence of them. */
 int evidence_read_status(struct evidence *ev, pid_t pid, struct brig_error *err);
 
-/* Whether every tree of the plan is mounted with the flags it asks for, seen
- * through the root of pid.  What was seen already in the same place is not looked at
- * again.  0, or -errno with the path in bad (-EROFS: it is there, with other flags). */
+/* Whether every tree of the plan is mounted with the flags it asks for, seen through the
+ * root of pid.  0, or -errno with the path in bad (-EROFS: it is there, with other flags). */
 struct plan;
-struct mounts_seen {
-	int top;    /* the top of the tree in which it was; -1: it was before that, in a tree
-		       of its own, which is what was placed */
-	bool *fine; /* one per operation; NULL none */
-};
-int evidence_mounts(const struct plan *p, pid_t pid, const struct mounts_seen *seen,
-		    struct collect *held, char *bad, size_t cap);
-
-/* The same ahead of it, of those that are placed by now (done: enum root_done, which the
- * builder changes meanwhile).  Says only what is as it should be; how many there were. */
-size_t evidence_mounts_ahead(const struct plan *p, const int *done, struct mounts_seen *seen,
-			     struct collect *held, bool *all);
+int evidence_mounts(const struct plan *p, pid_t pid, char *bad, size_t cap);
 
 /* The LAYER_BIT set the evidence supports. */
 unsigned evidence_layers(const struct evidence *ev);

@@ -9,7 +9,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/raw.h"
+#include "base/fd.h"
 
 /* Our own copies: the kernel headers of the floor know only the first version. */
 #define FS_EXECUTE (1ull << 0)
@@ -100,7 +100,7 @@ int landlock_allow(int ruleset, int fd, enum ll_class class, bool is_dir, int ab
 		rights &= ~DIR_ONLY;
 	struct path_beneath_attr attr = { .allowed_access = rights,
 					  .parent_fd = fd };
-	return (int)SYS4(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0);
+	return syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &attr, 0) < 0 ? -errno : 0;
 }
 
 int landlock_allow_port(int ruleset, unsigned port)
@@ -110,20 +110,14 @@ int landlock_allow_port(int ruleset, unsigned port)
 	return syscall(SYS_landlock_add_rule, ruleset, RULE_NET_PORT, &attr, 0) < 0 ? -errno : 0;
 }
 
-/* Bare, like all of this: the job's errno may be the builder's, which is at work beside it. */
-static int add_rule(int ruleset, int root, const struct plan_rule *rule, int abi)
+static int add_rule(int ruleset, const struct plan_rule *rule, int abi)
 {
-	const char *path = root == AT_FDCWD ? rule->path : rule->path[1] ? rule->path + 1 : ".";
-	long fd = SYS4(SYS_openat, root, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
-	if (fd < 0)
-		return (int)fd;
-	int r = landlock_allow(ruleset, (int)fd, rule->class, rule->is_dir, abi);
-	SYS1(SYS_close, fd);
-	return r;
+	cleanup_close int fd = openat(AT_FDCWD, rule->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : landlock_allow(ruleset, fd, rule->class, rule->is_dir, abi);
 }
 
-int landlock_ruleset(int root, const struct plan_rule *rules, size_t n, int abi,
-		     bool deny_tcp)
+int landlock_ruleset(const struct plan_rule *rules, size_t n, int abi, bool deny_tcp)
 {
 	struct ruleset_attr attr = { .handled_access_fs = fs_mask(abi) };
 	size_t size = sizeof attr.handled_access_fs;
@@ -137,20 +131,20 @@ int landlock_ruleset(int root, const struct plan_rule *rules, size_t n, int abi,
 		size = sizeof attr;
 		attr.scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL;
 	}
-	long fd = SYS3(SYS_landlock_create_ruleset, &attr, size, 0);
-	for (size_t i = 0; fd >= 0 && i < n; i++) {
-		int r = add_rule((int)fd, root, &rules[i], abi);
-		if (r < 0) {
-			SYS1(SYS_close, fd);
+	cleanup_close int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+	if (fd < 0)
+		return -errno;
+	for (size_t i = 0; i < n; i++) {
+		int r = add_rule(fd, &rules[i], abi);
+		if (r < 0)
 			return r;
-		}
 	}
-	return (int)fd;
+	return take_fd(&fd);
 }
 
 int landlock_apply(int ruleset)
 {
-	return (int)SYS2(SYS_landlock_restrict_self, ruleset, 0);
+	return syscall(SYS_landlock_restrict_self, ruleset, 0) < 0 ? -errno : 0;
 }
 
 int landlock_canary(int dirfd)
@@ -171,9 +165,9 @@ int landlock_canary_file(int dirfd)
 {
 	static const char name[] = ".brig-canary";
 
-	/* bare: the caller shares its errno with another process */
-	long r = SYS4(SYS_mknodat, dirfd, name, S_IFREG | 0600, 0);
-	if (r == 0)
-		SYS3(SYS_unlinkat, dirfd, name, 0);
-	return (int)-r;
+	if (mknodat(dirfd, name, S_IFREG | 0600, 0) == 0) {
+		unlinkat(dirfd, name, 0);
+		return 0;
+	}
+	return errno;
 }

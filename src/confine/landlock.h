@@ -11,12 +11,11 @@
 int landlock_abi(void);
 
 /*
- * Makes a ruleset for the plan's rules and returns its descriptor, or -errno.  The paths
- * begin at root, a descriptor; or, with AT_FDCWD, at the caller's own.  No allocation.
- * deny_tcp refuses every TCP bind and connect where the kernel can.
+ * Makes a ruleset for the plan's rules, with their paths as the calling process sees them,
+ * and returns its descriptor, or -errno.  No allocation.  deny_tcp refuses every TCP bind
+ * and connect where the kernel can.
  */
-int landlock_ruleset(int root, const struct plan_rule *rules, size_t n, int abi,
-		     bool deny_tcp);
+int landlock_ruleset(const struct plan_rule *rules, size_t n, int abi, bool deny_tcp);
 
 /* Adds one rule for what an open (O_PATH) descriptor stands for: no name is
  * looked up again.  0 or -errno.  No allocation. */

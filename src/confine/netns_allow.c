@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/raw.h"
 #include "confine/netns_allow.h"
 
 #include <arpa/inet.h>
@@ -214,8 +213,6 @@ int netns_allow(struct allow_net *a)
 		r = make_listeners(a, v6);
 	/* Made here, it speaks of this namespace wherever it is used.  Without it the
 	 * audit log does not say which process it was. */
-	long diag = r < 0 ? -1 : SYS3(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC,
-				      NETLINK_SOCK_DIAG);
-	a->diag = diag < 0 ? -1 : (int)diag;
+	a->diag = r < 0 ? -1 : socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	return r;
 }

@@ -70,7 +70,8 @@ static void visit(const struct place *p, struct allow_net *a, int sock)
 static void visit(const struct place *p, struct allow_net *a, int sock)
 {
 	struct wire w = { .type = WIRE_NET };
-	int fds[ALLOW_MAX_SOCKETS], r = 0;
+	int fds[ALLOW_MAX_SOCKETS + 1], r = 0;
+	unsigned n;
 
 	a->n = 0;
 	a->failed = "entering the sandbox's user namespace";
@@ -92,19 +93,22 @@ static void visit(const struct place *p, struct allow_net *a, int sock)
 		w.errnum = -r;
 		snprintf(w.what, sizeof w.what, "%s", a->failed);
 		a->n = 0;
+		a->diag = -1;
 	}
-	for (unsigned i = 0; i < a->n; i++)
-		fds[i] = a->socket[i].fd;
-	_exit(wire_send(sock, &w, fds, a->n) < 0);
+	for (n = 0; n < a->n; n++)
+		fds[n] = a->socket[n].fd;
+	if (a->diag >= 0)
+		fds[n++] = a->diag;
+	_exit(wire_send(sock, &w, fds, n) < 0);
 }
 
 /* The one record, and its descriptors; how many, or -errno. */
-static int receive(int sock, struct wire *w, int fds[ALLOW_MAX_SOCKETS])
+static int receive(int sock, struct wire *w, int fds[ALLOW_MAX_SOCKETS + 1])
 {
 	struct iovec iov = { w, sizeof *w };
 	union {
 		struct cmsghdr h;
-		char space[CMSG_SPACE(ALLOW_MAX_SOCKETS * sizeof(int))];
+		char space[CMSG_SPACE((ALLOW_MAX_SOCKETS + 1) * sizeof(int))];
 	} ctl;
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.space,
 			    .msg_controllen = sizeof ctl.space };
@@ -123,7 +127,7 @@ static int receive(int sock, struct wire *w, int fds[ALLOW_MAX_SOCKETS])
 }
 
 static int send_child(const struct place *p, struct egress *e, struct wire *w,
-		      int fds[ALLOW_MAX_SOCKETS])
+		      int fds[ALLOW_MAX_SOCKETS + 1])
 {
 	int sv[2];
 
@@ -166,7 +170,7 @@ int netns_enter(struct egress *e, pid_t pid, int pidfd, struct brig_error *err)
 {
 	struct place p = { -1, -1 };
 	struct wire w = { 0 };
-	int fds[ALLOW_MAX_SOCKETS];
+	int fds[ALLOW_MAX_SOCKETS + 1];
 	int n = 0, r = find_place(&p, pid, pidfd);
 
 	memset(fds, 0xff, sizeof fds); /* -1 */

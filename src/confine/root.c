@@ -6,129 +6,128 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/err.h"
 #include "base/fd.h"
 #include "base/mountapi.h"
-#include "base/raw.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "engine/spawn.h"
 
-enum { MANY_OPS = 200 };
+/* A place in the old tree that the private tmpfs covers while the new tree is built.
+ * Every system has it; what it holds was cloned before. */
+#define SCRATCH_ATTACH "/usr"
+/* Room for the root directory itself, on top of what the caller may use. */
+#define ROOT_TMPFS_BYTES (64u << 10)
+/* Most terminals of one sandbox.  All sandboxes and containers of the machine share
+ * kernel.pty.max less kernel.pty.reserve, 3072 by default. */
+#define ROOT_TERMINALS "128"
 
-enum root_api root_probe_api(void)
+bool root_calls_work(void)
 {
 	/* Each call fails on purpose; ENOSYS is the only answer that counts. */
-	if ((sys_open_tree(-1, "", 0) < 0 && errno == ENOSYS) ||
-	    (sys_move_mount(-1, "", -1, "", 0) < 0 && errno == ENOSYS) ||
-	    (sys_fsopen(NULL, 0) < 0 && errno == ENOSYS) ||
-	    (sys_fsmount(-1, 0, 0) < 0 && errno == ENOSYS) ||
-	    (sys_fsconfig(-1, 0, NULL, NULL) < 0 && errno == ENOSYS) ||
-	    (sys_mount_setattr(-1, "", 0, NULL, 0) < 0 && errno == ENOSYS))
-		return ROOT_API_CLASSIC;
-	return ROOT_API_NEW;
+	return !((sys_open_tree(-1, "", 0) < 0 && errno == ENOSYS) ||
+		 (sys_move_mount(-1, "", -1, "", 0) < 0 && errno == ENOSYS) ||
+		 (sys_fsopen(NULL, 0) < 0 && errno == ENOSYS) ||
+		 (sys_fsmount(-1, 0, 0) < 0 && errno == ENOSYS) ||
+		 (sys_fsconfig(-1, 0, NULL, NULL) < 0 && errno == ENOSYS) ||
+		 (sys_mount_setattr(-1, "", 0, NULL, 0) < 0 && errno == ENOSYS));
 }
 
 int root_prepare(struct root *r, const struct plan *plan)
 {
-	*r = (struct root){ .plan = plan, .api = root_probe_api(), .rootfd = -1,
-			    .scratchfd = -1 };
-	if (root_copy(r, r) < 0)
-		return -ENOMEM;
-	for (size_t i = 0; i < plan->n_ops; i++)
-		r->n_leaves += plan_op_is_leaf(&plan->ops[i]);
-	/* two descriptors per operation, and some for the rest of the work */
-	struct rlimit lim;
-	r->keep_open = getrlimit(RLIMIT_NOFILE, &lim) == 0 &&
-		       2 * plan->n_ops + 64 < lim.rlim_cur && plan->n_ops < MANY_OPS;
-	r->given = plan->spec->as_root && r->api == ROOT_API_NEW;
-	return 0;
-}
-
-int root_copy(struct root *to, const struct root *from)
-{
-	const size_t n = from->plan->n_ops;
-	int *all = malloc((3 * n + 1) * sizeof *all);
-
-	if (!all)
-		return -ENOMEM;
-	*to = *from;
-	to->slots = all;
-	to->dirs = all + n;
-	to->done = all + 2 * n;
-	for (size_t i = 0; i < n; i++) {
-		to->slots[i] = to->dirs[i] = -1;
-		to->done[i] = ROOT_NOT_BEGUN;
-	}
-	return 0;
-}
-
-unsigned root_descriptors(size_t n_ops)
-{
-	/* many are closed on the way, but for the sources */
-	return (unsigned)(n_ops < MANY_OPS ? 2 * n_ops + 32 : n_ops + 64);
+	*r = (struct root){ .plan = plan, .rootfd = -1, .scratchfd = -1 };
+	r->trees = malloc((plan->n_ops + 1) * sizeof *r->trees);
+	for (size_t i = 0; r->trees && i < plan->n_ops; i++)
+		r->trees[i] = -1;
+	return r->trees ? 0 : -ENOMEM;
 }
 
 void root_release(struct root *r)
 {
-	root_reap_holder(r, true);
-	for (size_t i = 0; r->slots && i < r->plan->n_ops; i++)
-		fd_close(&r->slots[i]);
-	free(r->slots);
-	r->slots = NULL;
+	for (size_t i = 0; r->trees && i < r->plan->n_ops; i++)
+		fd_close(&r->trees[i]);
+	free(r->trees);
+	r->trees = NULL;
 }
 
-int root_fail(struct root *r, enum brig_code code, int errnum, const char *what)
+static int fail(struct root *r, enum brig_code code, int errnum, const char *what)
 {
-	r->code = code;
-	r->what = what;
+	r->code = errnum == ENOSYS ? BRIG_E_KERNEL_TOO_OLD : code;
+	r->what = errnum == ENOSYS ? "the mount calls of Linux 5.12" : what;
 	return errnum ? -errnum : -EINVAL;
 }
 
-/* Directories, links and files of brig's own tmpfs. */
-int root_make_node(struct root *r, const struct plan_op *op)
+/* A path relative to the new root. */
+static const char *inside(const char *dst)
 {
-	const char *path = root_name(op->dst);
-	int fd, ret = 0;
-
-	switch (op->kind) {
-	case OP_DIR:
-		if (mkdirat(r->rootfd, path, op->mode) < 0 && errno != EEXIST)
-			ret = errno;
-		break;
-	case OP_SYMLINK:
-		if (symlinkat(op->text, r->rootfd, path) < 0)
-			ret = errno;
-		break;
-	default:
-		fd = openat(r->rootfd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-			    op->mode);
-		if (fd < 0) {
-			ret = errno;
-			break;
-		}
-		if (op->text)
-			ret = -fd_write_full(fd, op->text, strlen(op->text));
-		close(fd);
-	}
-	return ret ? root_fail(r, BRIG_E_MOUNT_FAILED, ret, op->dst) : 0;
+	return dst[1] ? dst + 1 : ".";
 }
 
-int root_check_identity(struct root *r, const struct plan_op *op, int fd)
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* No symlink is followed anywhere on the way: below the workspace the names are the
+ * agent's, and the process root is still the host's, so a link could lead the mount to
+ * another place (CVE-2021-30465, CVE-2025-52565). */
+static int open_inside(const struct root *r, const char *path, uint64_t flags)
+{
+	int fd = sys_openat2(r->rootfd, path, O_PATH | O_CLOEXEC | flags,
+			     RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* The directory that a path lies in. */
+static int open_parent(const struct root *r, const char *path)
+{
+	big_buffer char name[PATH_MAX];
+	const char *last = last_part(path);
+
+	if (last == path)
+		return open_inside(r, ".", O_DIRECTORY);
+	size_t len = (size_t)(last - path) - 1;
+	if (len >= sizeof name)
+		return -ENAMETOOLONG;
+	memcpy(name, path, len);
+	name[len] = '\0';
+	return open_inside(r, name, O_DIRECTORY);
+}
+
+/* Directories, links and files of brig's own tmpfs. */
+static int make_node(struct root *r, const struct plan_op *op)
+{
+	const char *path = inside(op->dst);
+	int e = 0;
+
+	if (op->kind == OP_DIR) {
+		if (mkdirat(r->rootfd, path, op->mode) < 0 && errno != EEXIST)
+			e = errno;
+	} else if (op->kind == OP_SYMLINK) {
+		if (symlinkat(op->text, r->rootfd, path) < 0)
+			e = errno;
+	} else {
+		cleanup_close int fd = openat(r->rootfd, path,
+					      O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, op->mode);
+		e = fd < 0 ? errno : -fd_write_full(fd, op->text, strlen(op->text));
+	}
+	return e ? fail(r, BRIG_E_MOUNT_FAILED, e, op->dst) : 0;
+}
+
+static int check_identity(struct root *r, const struct plan_op *op, int fd)
 {
 	struct stat st;
 
 	if (!(op->flags & OPF_IDENTITY))
 		return 0;
 	if (fstat(fd, &st) < 0)
-		return root_fail(r, BRIG_E_SOURCE_CHANGED, errno, op->dst);
+		return fail(r, BRIG_E_SOURCE_CHANGED, errno, op->dst);
 	if (st.st_dev != op->dev || st.st_ino != op->ino)
-		return root_fail(r, BRIG_E_SOURCE_CHANGED, ESTALE, op->dst);
+		return fail(r, BRIG_E_SOURCE_CHANGED, ESTALE, op->dst);
 	return 0;
 }
 
@@ -147,39 +146,28 @@ static uint64_t attrs_of(const struct plan_op *op)
 	return a;
 }
 
-static int set_attrs(int fd, uint64_t set)
-{
-	struct mnt_attr a = { .attr_set = set };
-
-	return sys_mount_setattr(fd, "", AT_EMPTY_PATH, &a, sizeof a) < 0 ? -errno : 0;
-}
-
-/* Bare: the job does it, too, beside the builder. */
-int root_clone(bool *two_calls, int at, const char *path, unsigned flags,
-	       const struct mnt_attr *a)
+int root_clone(int at, const char *path, unsigned flags, const struct mnt_attr *a)
 {
 	flags |= OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
-	long fd = *two_calls ? -1 : SYS5(SYS_open_tree_attr, at, path, flags, a, sizeof *a);
-	/* 0 would be a filter's word: standard input is there */
-	if (fd > 0)
-		return (int)fd;
-	*two_calls = true;
-	fd = SYS3(SYS_open_tree, at, path, flags);
+	/* one call where there is one (Linux 6.15) */
+	int fd = sys_open_tree_attr(at, path, flags, a, sizeof *a);
+	if (fd >= 0)
+		return fd;
+	fd = sys_open_tree(at, path, flags);
 	if (fd < 0)
-		return (int)fd;
-	unsigned deep = AT_EMPTY_PATH | (flags & AT_RECURSIVE);
-	long e = SYS5(SYS_mount_setattr, fd, "", deep, a, sizeof *a);
-	if (e == 0)
-		return (int)fd;
-	SYS1(SYS_close, fd);
-	return (int)e;
+		return -errno;
+	if (sys_mount_setattr(fd, "", AT_EMPTY_PATH | (flags & AT_RECURSIVE), a, sizeof *a) == 0)
+		return fd;
+	int e = errno;
+	close(fd);
+	return -e;
 }
 
-static int clone_with(struct root *r, int at, const char *path, unsigned flags, uint64_t set)
+static int clone_with(int at, const char *path, unsigned flags, uint64_t set)
 {
 	const struct mnt_attr a = { .attr_set = set };
 
-	return root_clone(&r->two_calls, at, path, flags, &a);
+	return root_clone(at, path, flags, &a);
 }
 
 /* One source of the host. */
@@ -189,12 +177,12 @@ static int clone_source(struct root *r, size_t i)
 
 	/* Recursive always: a clone that would uncover what is below a mount
 	 * is refused by the kernel in a user namespace. */
-	int fd = clone_with(r, AT_FDCWD, op->src, AT_SYMLINK_NOFOLLOW | AT_RECURSIVE,
+	int fd = clone_with(AT_FDCWD, op->src, AT_SYMLINK_NOFOLLOW | AT_RECURSIVE,
 			    attrs_of(op));
 	if (fd < 0)
-		return root_fail(r, BRIG_E_MOUNT_FAILED, -fd, op->src);
-	r->slots[i] = fd;
-	return root_check_identity(r, op, fd);
+		return fail(r, BRIG_E_MOUNT_FAILED, -fd, op->src);
+	r->trees[i] = fd;
+	return check_identity(r, op, fd);
 }
 
 /* One option of a file system being made. */
@@ -202,8 +190,7 @@ struct fsopt {
 	const char *key, *value;
 };
 
-static int make_fs(const char *type, const struct fsopt *opt, size_t n,
-		   unsigned attrs)
+static int make_fs(const char *type, const struct fsopt *opt, size_t n, unsigned attrs)
 {
 	cleanup_close int fs = sys_fsopen(type, FSOPEN_CLOEXEC);
 	if (fs < 0)
@@ -219,10 +206,9 @@ static int make_fs(const char *type, const struct fsopt *opt, size_t n,
 
 static int attach(int tree, int at, const char *path)
 {
-	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH |
-			 (*path ? 0 : MOVE_MOUNT_T_EMPTY_PATH);
+	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | (*path ? 0 : MOVE_MOUNT_T_EMPTY_PATH);
 
-	return (int)SYS5(SYS_move_mount, tree, "", at, path, flags);
+	return sys_move_mount(tree, "", at, path, flags) < 0 ? -errno : 0;
 }
 
 const char *root_decimal(uint64_t v, char buf[24])
@@ -257,7 +243,7 @@ static int make_trees(struct root *r)
 	r->scratchfd = make_fs("tmpfs", opt, ARRAY_LEN(opt),
 			       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	if (r->scratchfd < 0)
-		return root_fail(r, BRIG_E_MOUNT_FAILED, -r->scratchfd, "private tmpfs");
+		return fail(r, BRIG_E_MOUNT_FAILED, -r->scratchfd, "private tmpfs");
 	/* Attached before use: only recent kernels clone from detached trees.
 	 * It hangs in the old tree and goes with it. */
 	int e = attach(r->scratchfd, AT_FDCWD, SCRATCH_ATTACH);
@@ -270,188 +256,149 @@ static int make_trees(struct root *r)
 					  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 		e = r->rootfd < 0 ? -errno : attach(r->rootfd, r->scratchfd, "root");
 	}
-	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, "attaching the root") : 0;
+	return e < 0 ? fail(r, BRIG_E_MOUNT_FAILED, -e, "attaching the root") : 0;
+}
+
+static int make_proc(struct root *r, const struct plan_op *op)
+{
+	int fd = make_fs("proc", NULL, 0, (unsigned)attrs_of(op));
+
+	return fd < 0 ? fail(r, BRIG_E_PROC_DENIED, -fd, op->dst) : fd;
+}
+
+static int make_devpts(struct root *r, const struct plan_op *op)
+{
+	/* an instance of its own, but the number of terminals is one for the whole machine */
+	static const struct fsopt opt[] = { { "ptmxmode", "0666" },
+					    { "mode", "0620" },
+					    { "max", ROOT_TERMINALS } };
+	int fd = make_fs("devpts", opt, ARRAY_LEN(opt), (unsigned)attrs_of(op));
+
+	return fd < 0 ? fail(r, BRIG_E_MOUNT_FAILED, -fd, op->dst) : fd;
+}
+
+static int make_scratch(struct root *r, const struct plan_op *op)
+{
+	if (mkdirat(r->scratchfd, op->src, op->mode) < 0)
+		return fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
+	/* inherits nosuid and nodev from the tmpfs it is cut from */
+	int fd = sys_open_tree(r->scratchfd, op->src, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	return fd < 0 ? fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst) : fd;
+}
+
+static int make_mask(struct root *r, const struct plan_op *op, int target)
+{
+	bool dir = op->flags & OPF_DIR; /* known for brig's own masks */
+	struct stat st;
+
+	if (op->flags & OPF_USER) {
+		if (fstat(target, &st) < 0)
+			return fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
+		dir = S_ISDIR(st.st_mode);
+	}
+	int fd = clone_with(r->scratchfd, dir ? "empty" : "empty-file", 0,
+			    attrs_of(op) | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
+	return fd < 0 ? fail(r, BRIG_E_MOUNT_FAILED, -fd, op->dst) : fd;
+}
+
+/* What is there, mounted on itself: read-only, or so that it cannot be moved. */
+static int make_again(struct root *r, const struct plan_op *op, int target)
+{
+	int fd = check_identity(r, op, target);
+
+	if (fd < 0)
+		return fd;
+	fd = clone_with(target, "", AT_EMPTY_PATH | AT_RECURSIVE,
+			attrs_of(op) |
+				(op->kind == OP_RO ? (uint64_t)MOUNT_ATTR_RDONLY : 0));
+	return fd < 0 ? fail(r, BRIG_E_MOUNT_FAILED, -fd, op->dst) : fd;
 }
 
 /* What goes on top of a target, as a detached tree. */
 static int tree_for(struct root *r, size_t i, int target)
 {
-	/* an instance of its own, but the number of terminals is one for the whole machine */
-	static const struct fsopt pts_opt[] = { { "ptmxmode", "0666" },
-						{ "mode", "0620" },
-						{ "max", ROOT_TERMINALS } };
 	const struct plan_op *op = &r->plan->ops[i];
-	const unsigned clone = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
-	uint64_t attrs = attrs_of(op);
-	bool dir = op->flags & OPF_DIR; /* known for brig's own masks */
-	struct stat st;
-	int fd;
 
 	switch (op->kind) {
 	case OP_BIND:
-		return take_fd(&r->slots[i]);
+		return take_fd(&r->trees[i]);
 	case OP_PROC:
-		fd = make_fs("proc", NULL, 0, (unsigned)attrs);
-		return fd < 0 ? root_fail(r, BRIG_E_PROC_DENIED, -fd, op->dst) : fd;
+		return make_proc(r, op);
 	case OP_DEVPTS:
-		fd = make_fs("devpts", pts_opt, ARRAY_LEN(pts_opt), (unsigned)attrs);
-		return fd < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -fd, op->dst) : fd;
+		return make_devpts(r, op);
 	case OP_SCRATCH:
-		if (mkdirat(r->scratchfd, op->src, op->mode) < 0)
-			return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
-		/* inherits nosuid and nodev from the tmpfs it is cut from */
-		fd = sys_open_tree(r->scratchfd, op->src, clone);
-		return fd < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst) : fd;
+		return make_scratch(r, op);
 	case OP_MASK:
-		if (op->flags & OPF_USER) {
-			if (fstat(target, &st) < 0)
-				return root_fail(r, BRIG_E_MOUNT_FAILED, errno, op->dst);
-			dir = S_ISDIR(st.st_mode);
-		}
-		fd = clone_with(r, r->scratchfd, dir ? "empty" : "empty-file", 0,
-				attrs | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC);
-		break;
+		return make_mask(r, op, target);
 	case OP_RO:
 	case OP_PIN:
-		fd = root_check_identity(r, op, target);
-		if (fd < 0)
-			return fd;
-		fd = clone_with(r, target, "", AT_EMPTY_PATH | AT_RECURSIVE,
-				attrs | (op->kind == OP_RO ? (uint64_t)MOUNT_ATTR_RDONLY : 0));
-		break;
+		return make_again(r, op, target);
 	default:
-		return root_fail(r, BRIG_E_INTERNAL, EINVAL, op->dst);
+		return fail(r, BRIG_E_INTERNAL, EINVAL, op->dst);
 	}
-	return fd < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -fd, op->dst) : fd;
 }
 
-/* An operation that is ours to do.  Made: its mount point is there already. */
-static int mount_op(struct root *r, size_t i, bool made)
+/* A mount point in brig's own tmpfs.  0: made, and what was just made is no link, as
+ * nobody else is in here.  -EEXIST: something is there. */
+static int make_point(const struct plan_op *op, int dir, const char *name)
+{
+	int r = op->flags & OPF_DIR ? mkdirat(dir, name, 0755) :
+				      mknodat(dir, name, S_IFREG | 0444, 0);
+
+	return r < 0 ? -errno : 0;
+}
+
+static int mount_op(struct root *r, size_t i)
 {
 	const struct plan_op *op = &r->plan->ops[i];
-	struct spot spot = { .at = -1, .name = "" };
-	int e = 0;
+	const char *path = inside(op->dst), *name = "";
+	cleanup_close int at = -1, tree = -1;
+	int e = -EEXIST;
 
-	/* those of host root have come; some of ours had to be cloned before */
-	if (op->bind && r->slots[i] < 0)
-		e = clone_source(r, i);
-	if (e == 0)
-		e = root_find_spot(r, i, made, &spot);
+	if (op->flags & OPF_MKPOINT) {
+		name = last_part(path);
+		at = open_parent(r, path);
+		e = at < 0 ? at : make_point(op, at, name);
+	}
+	if (e == -EEXIST) {
+		fd_close(&at);
+		name = "";
+		at = open_inside(r, path, 0);
+		e = at < 0 ? at : 0;
+	}
 	if (e == -ENOENT && (op->flags & OPF_OPTIONAL))
 		return 0;
 	if (e < 0)
-		return e;
-	int tree = tree_for(r, i, spot.opened ? spot.at : -1);
+		return fail(r, BRIG_E_MOUNT_FAILED, -e, op->dst);
+	tree = tree_for(r, i, at);
 	if (tree < 0)
 		return tree;
-	e = attach(tree, spot.at, spot.name);
-	root_forget_below(r, op);
-	if (e == 0)
-		__atomic_store_n(&r->done[i], ROOT_PLACED, __ATOMIC_RELEASE);
-	/* Both close by themselves when init and the job execute; closing them
-	 * here costs more, so it is done only when they would be many. */
-	if (!r->keep_open || r->helper) {
-		if (spot.opened)
-			close(spot.at);
-		close(tree);
-	}
-	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, op->dst) : 0;
-}
-
-static int do_op(struct root *r, size_t i)
-{
-	const struct plan_op *op = &r->plan->ops[i];
-
-	if (op->kind == OP_DIR || op->kind == OP_SYMLINK || op->kind == OP_FILE)
-		return root_make_node(r, op);
-	int done = ROOT_CLONED;
-	while (done == ROOT_CLONED) { /* then it can be taken again */
-		if (root_take(r, i))
-			return mount_op(r, i, false);
-		done = root_await(r, i);
-	}
-	if (done == -ECHILD)
-		return root_fail(r, BRIG_E_SETUP_FAILED, ECHILD, "the command's process died");
-	if (done < 0)
-		return root_fail(r, BRIG_E_MOUNT_FAILED, -done, op->dst);
-	return mount_op(r, i, done == ROOT_POINT_MADE);
-}
-
-/* By its name it can only be found before the tree is built on that place. */
-static bool is_covered(const struct root *r, const struct plan_op *op)
-{
-	return !r->given && path_is_under(op->src, SCRATCH_ATTACH);
-}
-
-/* What a tree of the caller's may be put in: with all of it there, those can be placed. */
-static bool is_place(const struct plan_op *op)
-{
-	return op->kind == OP_DIR || op->kind == OP_SYMLINK || op->kind == OP_FILE ||
-	       op->kind == OP_SCRATCH;
-}
-
-static int do_first(struct root *r, bool places)
-{
-	int e = 0;
-
-	for (size_t i = 0; i < r->plan->n_ops && e == 0; i++)
-		if (is_place(&r->plan->ops[i]) == places && !plan_op_comes_last(&r->plan->ops[i]))
-			e = do_op(r, i);
-	return e;
-}
-
-int root_begin(struct root *r)
-{
-	int e = 0;
-
-	if (r->api == ROOT_API_CLASSIC)
-		return root_build_classic(r);
-	for (size_t i = 0; i < r->plan->n_ops && e == 0; i++) {
-		const struct plan_op *op = &r->plan->ops[i];
-		if (op->kind == OP_BIND && (!op->bind || is_covered(r, op)))
-			e = clone_source(r, i);
-	}
-	if (e == 0)
-		e = make_trees(r);
-	return e == 0 ? do_first(r, true) : e;
+	e = attach(tree, at, name);
+	return e < 0 ? fail(r, BRIG_E_MOUNT_FAILED, -e, op->dst) : 0;
 }
 
 int root_build(struct root *r)
 {
-	return r->api == ROOT_API_CLASSIC ? 0 : do_first(r, false);
-}
-
-int root_place(struct root *r, size_t end)
-{
+	const struct plan *p = r->plan;
 	int e = 0;
 
-	for (; r->next < end && e == 0; r->next++)
-		if (plan_op_comes_last(&r->plan->ops[r->next]))
-			e = do_op(r, r->next);
-	return e;
-}
-
-int root_clone_beside(struct root *r, const uint32_t *until)
-{
-	int e = 0;
-
-	for (size_t i = r->plan->n_ops; i-- > 0 && e == 0 && !word_is_set(until);) {
-		const struct plan_op *op = &r->plan->ops[i];
-		if (!plan_op_is_leaf(op) || is_covered(r, op) || !root_take(r, i))
-			continue;
-		e = clone_source(r, i);
-		if (e == 0) /* else nobody is ever to place it */
-			__atomic_store_n(&r->done[i], ROOT_CLONED, __ATOMIC_RELEASE);
+	/* all sources first: what comes next covers a part of the old tree */
+	for (size_t i = 0; i < p->n_ops && e == 0; i++)
+		if (p->ops[i].kind == OP_BIND && r->trees[i] < 0)
+			e = clone_source(r, i);
+	if (e == 0)
+		e = make_trees(r);
+	for (size_t i = 0; i < p->n_ops && e == 0; i++) {
+		const enum op_kind kind = p->ops[i].kind;
+		e = kind == OP_DIR || kind == OP_SYMLINK || kind == OP_FILE ?
+			    make_node(r, &p->ops[i]) : mount_op(r, i);
 	}
-	return e;
-}
-
-int root_finish(struct root *r)
-{
-	if (r->api == ROOT_API_CLASSIC)
-		return 0;
-	int e = set_attrs(r->rootfd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-	return e < 0 ? root_fail(r, BRIG_E_MOUNT_FAILED, -e, "/ read-only") : 0;
+	if (e < 0)
+		return e;
+	const struct mnt_attr ro = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+						 MOUNT_ATTR_NODEV };
+	return sys_mount_setattr(r->rootfd, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0 ?
+		       fail(r, BRIG_E_MOUNT_FAILED, errno, "/ read-only") : 0;
 }
 
 int root_pivot(struct root *r)
@@ -460,13 +407,13 @@ int root_pivot(struct root *r)
 	 * no directory of its own, and is reached and detached through ".".
 	 * "/" and every absolute path already mean the new tree. */
 	if (fchdir(r->rootfd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
-		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "entering the new root");
+		return fail(r, BRIG_E_MOUNT_FAILED, errno, "entering the new root");
 	return 0;
 }
 
 int root_detach(struct root *r)
 {
 	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
-		return root_fail(r, BRIG_E_MOUNT_FAILED, errno, "leaving the old root");
+		return fail(r, BRIG_E_MOUNT_FAILED, errno, "leaving the old root");
 	return 0;
 }

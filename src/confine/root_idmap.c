@@ -14,26 +14,18 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/mountapi.h"
+#include "base/raw.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "engine/diagnose.h"
 #include "confine/root.h"
-
-/* Shares memory with the parent, so it does nothing.  Until it is reaped it has a place
- * in /proc, and there its namespace. */
-static int hold_namespace(void *arg)
-{
-	(void)arg;
-	return 0;
-}
 
 static int write_map(pid_t pid, const char *file, unsigned disk, unsigned host, bool swap)
 {
@@ -46,31 +38,22 @@ static int write_map(pid_t pid, const char *file, unsigned disk, unsigned host, 
 	return fd_write_at(AT_FDCWD, path, lines);
 }
 
-/* It ends without a signal, so that a caller's disposition for SIGCHLD does not make it
- * vanish before it was looked at. */
-static bool reap(pid_t pid, bool wait)
+/*
+ * A user namespace whose only content is the map disk id → sandbox id; with swap
+ * also the way back.  A process holds it and does nothing: it ends at once, and until it
+ * is reaped /proc has its namespace.  It ends without a signal, so that a caller who
+ * ignores SIGCHLD does not make it vanish.
+ */
+static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool swap)
 {
-	pid_t got;
-
-	while ((got = waitpid(pid, NULL, __WALL | (wait ? 0 : WNOHANG))) < 0 && errno == EINTR)
-		;
-	return got != 0;
-}
-
-/* A user namespace whose only content is the map disk id → sandbox id; with swap
- * also the way back.  The process that held it is reaped by whoever gave a place for
- * its pid, or here. */
-static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool swap,
-			 pid_t *ended)
-{
-	/* Two may be on it, one of whom was not reaped yet: both do the same nothing. */
-	static char stack[4096] __attribute__((aligned(16)));
+	struct clone_args args = { .flags = CLONE_NEWUSER };
 	char path[48];
 
-	pid_t pid = clone(hold_namespace, stack + sizeof stack,
-			  CLONE_NEWUSER | CLONE_VM | CLONE_FILES | CLONE_SIGHAND, NULL);
+	pid_t pid = sys_clone3(&args);
 	if (pid < 0)
 		return -errno;
+	if (pid == 0)
+		die(0);
 	int r = write_map(pid, "uid_map", uid, to_uid, swap);
 	if (r == 0)
 		r = write_map(pid, "gid_map", gid, to_gid, swap);
@@ -80,19 +63,18 @@ static int map_namespace(uid_t uid, gid_t gid, uid_t to_uid, gid_t to_gid, bool 
 		if (r < 0)
 			r = -errno;
 	}
-	if (ended)
-		*ended = pid;
-	else
-		reap(pid, true);
+	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+		;
 	return r;
 }
 
 /* A detached tree of a caller's source, which is open; with a user namespace, id-mapped. */
-static int caller_tree(bool *two_calls, int source, bool writable, int userns)
+static int caller_tree(int source, bool writable, int userns)
 {
 	struct mnt_attr a = {
 		.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
 			    (writable ? 0 : MOUNT_ATTR_RDONLY),
+		/* or what is mounted on it later would appear on the host */
 		.propagation = MS_PRIVATE,
 	};
 	if (userns >= 0) {
@@ -100,19 +82,7 @@ static int caller_tree(bool *two_calls, int source, bool writable, int userns)
 		a.userns_fd = (unsigned)userns;
 	}
 	/* Of the very directory or file that was checked, whatever has its name by now. */
-	cleanup_close int fd = root_clone(two_calls, source, "", AT_EMPTY_PATH | AT_RECURSIVE, &a);
-	if (fd < 0)
-		return fd;
-	/* A filter around us may have answered in the kernel's place.  Then the
-	 * tree would still share its mounts with the host's, and what is mounted
-	 * on it later would appear there.  The flags came with the same call. */
-	struct statfs fs = { 0 };
-	if (fstatfs(fd, &fs) < 0)
-		return -errno;
-	const long want = ST_NOSUID | ST_NODEV | (writable ? 0 : ST_RDONLY);
-	if (((long)fs.f_flags & want) != want)
-		return -EPROTO;
-	return take_fd(&fd);
+	return root_clone(source, "", AT_EMPTY_PATH | AT_RECURSIVE, &a);
 }
 
 static int refuse(const struct spec_bind *b, int e, struct brig_error *err)
@@ -131,82 +101,78 @@ int root_idmap_tree(const struct spec_bind *b, uid_t to_uid, gid_t to_gid, bool 
 		    struct brig_error *err)
 {
 	cleanup_close int userns =
-		map_namespace(b->owner_uid, b->owner_gid, to_uid, to_gid, swap, NULL);
+		map_namespace(b->owner_uid, b->owner_gid, to_uid, to_gid, swap);
 	if (userns < 0)
 		return diagnose_userns(-userns, err);
-	bool two_calls = false;
 	cleanup_close int source = openat(AT_FDCWD, b->src, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	int tree = source < 0 ? -errno : caller_tree(&two_calls, source, b->writable, userns);
+	int tree = source < 0 ? -errno : caller_tree(source, b->writable, userns);
 	return tree < 0 ? refuse(b, -tree, err) : tree;
 }
 
 bool root_idmap_works(const char *path, int *why)
 {
 	cleanup_close int source = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
-	cleanup_close int userns = map_namespace(0, 0, 65534, 65534, false, NULL);
-	bool two_calls = false;
+	cleanup_close int userns = map_namespace(0, 0, 65534, 65534, false);
 	cleanup_close int tree = userns < 0 ? userns :
-					      caller_tree(&two_calls, source, true, userns);
+					      caller_tree(source, true, userns);
 
 	*why = tree < 0 ? tree : 0;
 	return tree >= 0;
 }
 
-int root_open_caller(struct root *r, size_t i, struct root_map *m, struct brig_error *err)
-{
-	const struct spec_bind *b = r->plan->ops[i].bind;
-	const struct spec *s = r->plan->spec;
+/* The map serves binds of one owner. */
+struct map {
+	int userns; /* -1 none yet */
+	uid_t uid;
+	gid_t gid;
+};
 
-	if (s->idmapped &&
-	    (m->userns < 0 || m->uid != b->owner_uid || m->gid != b->owner_gid)) {
-		fd_close(&m->userns);
-		m->uid = b->owner_uid;
-		m->gid = b->owner_gid;
-		/* the first one dies while we go on: it is the only one, as a rule */
-		int ns = map_namespace(m->uid, m->gid, s->host_uid, s->host_gid, false,
-				       r->holder ? NULL : &r->holder);
-		if (ns < 0)
-			return diagnose_userns(-ns, err);
-		m->userns = ns;
-	}
-	int tree = caller_tree(&r->two_calls, b->fd, b->writable, m->userns);
+static int take_map(struct map *m, const struct spec *s, const struct spec_bind *b,
+		    struct brig_error *err)
+{
+	if (!s->idmapped || (m->userns >= 0 && m->uid == b->owner_uid && m->gid == b->owner_gid))
+		return 0;
+	fd_close(&m->userns);
+	m->uid = b->owner_uid;
+	m->gid = b->owner_gid;
+	m->userns = map_namespace(m->uid, m->gid, s->host_uid, s->host_gid, false);
+	return m->userns < 0 ? diagnose_userns(-m->userns, err) : 0;
+}
+
+static int open_caller(struct root *r, size_t i, struct map *m, struct brig_error *err)
+{
+	const struct spec *s = r->plan->spec;
+	const struct spec_bind *b = r->plan->ops[i].bind;
+	int e = take_map(m, s, b, err);
+
+	if (e < 0)
+		return e;
+	int tree = caller_tree(b->fd, b->writable, m->userns);
 	if (tree < 0 && m->userns >= 0) {
 		if (b->writable || b == &s->workspace)
 			return refuse(b, -tree, err);
 		/* A read-only tree on a file system without id maps is shown as
 		 * it is: the command then reads what everybody may read. */
-		tree = caller_tree(&r->two_calls, b->fd, b->writable, -1);
+		tree = caller_tree(b->fd, b->writable, -1);
 	}
 	if (tree < 0) {
-		err_set(err, BRIG_E_MOUNT_FAILED, -tree, "mount", "%.200s", b->src);
+		err_set(err, tree == -ENOSYS ? BRIG_E_KERNEL_TOO_OLD : BRIG_E_MOUNT_FAILED, -tree,
+			"mount", "%.200s", b->src);
 		diagnose_fix(err);
 		return tree;
 	}
-	r->slots[i] = tree;
+	r->trees[i] = tree;
 	return 0;
 }
 
-int root_check_callers(const struct root *r, struct brig_error *err)
+int root_open_callers(struct root *r, struct brig_error *err)
 {
-	const struct spec *s = r->plan->spec;
+	struct map m = { .userns = -1 };
+	int e = 0;
 
-	return s->idmapped && r->api == ROOT_API_CLASSIC ? refuse(&s->workspace, ENOSYS, err) :
-							   0;
-}
-
-size_t root_next_caller(const struct root *r, size_t at)
-{
-	size_t n = r->plan->n_ops;
-
-	if (!r->given)
-		return n;
-	while (at < n && !r->plan->ops[at].bind)
-		at++;
-	return at;
-}
-
-void root_reap_holder(struct root *r, bool wait)
-{
-	if (r->holder > 0 && reap(r->holder, wait))
-		r->holder = 0;
+	for (size_t i = 0; i < r->plan->n_ops && e == 0; i++)
+		if (r->plan->ops[i].bind)
+			e = open_caller(r, i, &m, err);
+	fd_close(&m.userns);
+	return e;
 }

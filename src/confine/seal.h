@@ -3,13 +3,12 @@
 #define CONFINE_SEAL_H
 
 /*
- * A protect_seal, when every process of the sandbox is gone; held is a struct collect with
- * the namespace of its mounts.  Makes all of those read-only: a directory that the command
- * has handed to another sandbox, over a socket in the workspace, would else be a way past
- * that one's read-only mounts, to what is judged now.  The kernel refuses as long as
- * a file is open for writing through one of them, somewhere.  0 or -errno.  No
- * allocation, no stdio: the custodian calls this, too.
+ * Makes every mount of a sandbox read-only, when all its processes are gone.  A directory
+ * that the command handed to another sandbox, over a socket in the workspace, would
+ * otherwise be a way past that one's read-only mounts to what is judged now.  The kernel
+ * refuses as long as a file is open for writing through one of them.  mntns: a descriptor
+ * of the mount namespace.  0 or -errno.  No allocation, no stdio.
  */
-int seal_mounts(void *held);
+int seal_mounts(int mntns);
 
 #endif

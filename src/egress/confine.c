@@ -128,7 +128,7 @@ static int no_files(void)
 
 	if (abi < 0)
 		return 0;
-	rules = landlock_ruleset(AT_FDCWD, NULL, 0, abi, false);
+	rules = landlock_ruleset(NULL, 0, abi, false);
 	return rules < 0 ? rules : landlock_apply(rules);
 }
 

@@ -1,52 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The builder: pid 1 of the new namespaces until it executes brig-init.  It has every
+ * capability in its own user namespace and none outside, and no code but brig's runs
+ * beside it before it is done.  No allocation, no stdio.
+ */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/raw.h"
+#include "base/mountapi.h"
 #include "base/sys.h"
+#include "confine/netns_allow.h"
+#include "confine/pty.h"
+#include "confine/rlimits.h"
 #include "engine/launch.h"
-
-int launch_copy(struct launch *to, const struct launch *from)
-{
-	*to = *from;
-	to->root.slots = NULL;
-	if (!from->allow)
-		return 0;
-	to->allow = malloc(sizeof *to->allow);
-	if (!to->allow)
-		return -ENOMEM;
-	*to->allow = *from->allow;
-	return 0;
-}
-
-int launch_give_plan(struct launch *to, const struct launch *from)
-{
-	if (root_copy(&to->root, &from->root) < 0)
-		return -ENOMEM;
-	to->plan = from->plan;
-	to->who = from->who;
-	return 0;
-}
-
-void launch_copy_free(struct launch *copy)
-{
-	free(copy->root.slots); /* with all of it; the descriptors were another process's */
-	free(copy->allow);
-}
 
 static void copy_text(char *to, size_t cap, const char *from)
 {
@@ -58,7 +34,7 @@ static void copy_text(char *to, size_t cap, const char *from)
 	to[n] = '\0';
 }
 
-void child_tell(const struct launch *l, enum brig_code code, int errnum,
+void child_fail(const struct launch *l, enum brig_code code, int errnum,
 		const char *phase, const char *what)
 {
 	struct wire w = { .type = WIRE_FAIL, .code = code, .errnum = errnum };
@@ -67,166 +43,53 @@ void child_tell(const struct launch *l, enum brig_code code, int errnum,
 	copy_text(w.what, sizeof w.what, what);
 	/* if nobody listens, nobody will release anything either */
 	(void)!write(l->ctl_child, &w, sizeof w);
-}
-
-void child_fail(const struct launch *l, enum brig_code code, int errnum,
-		const char *phase, const char *what)
-{
-	child_tell(l, code, errnum, phase, what);
 	_exit(125);
 }
 
-bool child_await(const uint32_t *word, pid_t who)
-{
-	while (!word_is_set(word)) {
-		word_await(word);
-		/* now and then: its last act may have been to set it */
-		if (!word_is_set(word) && waitpid(who, NULL, WNOHANG) != 0)
-			return word_is_set(word);
-	}
-	return true;
-}
-
-void child_await_record(const struct launch *l, enum wire_type type, struct wire_in *in)
-{
-	int r = wire_wait(type == WIRE_TREES ? l->trees_child : l->ctl_child, type, in);
-
-	if (r == -EMFILE)
-		child_fail(l, BRIG_E_SETUP_FAILED, EMFILE, "plan",
-			   "the descriptors that come with it");
-	if (r < 0)
-		_exit(125);
-}
-
-static void check_root(struct launch *l, int e)
+static void check_root(const struct launch *l, int e)
 {
 	if (e < 0)
 		child_fail(l, l->root.code, -e, "mount", l->root.what);
 }
 
-/* What host root has opened, in the order of the operations.  Each is placed as it comes:
- * there are more on their way. */
-static void place_given(struct launch *l)
+/* Our copies of the supervisor's ends: as long as one is open here, its death would go
+ * unnoticed. */
+static void forget_supervisor(const struct launch *l)
 {
-	struct wire_in in;
-	size_t at = root_next_caller(&l->root, 0);
-
-	while (at < l->plan->n_ops) {
-		child_await_record(l, WIRE_TREES, &in);
-		for (size_t i = 0; i < in.n_fds; i++) {
-			if (at == l->plan->n_ops)
-				child_fail(l, BRIG_E_INTERNAL, EPROTO, "plan",
-					   "the caller's trees");
-			l->root.slots[at] = in.fds[i];
-			at = root_next_caller(&l->root, at + 1);
-		}
-		check_root(l, root_place(&l->root, at));
-	}
+	close(l->death_write);
+	close(l->ctl_supervisor);
+	close(l->status_read);
+	close(l->janitor);
 }
 
-/* One line each.  setgroups has to be given up first (CVE-2014-8989). */
-static void map_ids(const struct launch *l, const char *proc, const char *phase,
-		    const char *gid_map, const char *uid_map)
-{
-	int dir = openat(AT_FDCWD, proc, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int e = dir < 0 ? -errno : fd_write_at(dir, "setgroups", "deny");
-
-	if (e == 0)
-		e = fd_write_at(dir, "gid_map", gid_map);
-	if (e == 0)
-		e = fd_write_at(dir, "uid_map", uid_map);
-	if (e < 0)
-		child_fail(l, BRIG_E_IDMAP_DENIED, -e, phase,
-			   "mapping the user and group id");
-	close(dir);
-}
-
-/*
- * Who may write the maps of the second user namespace.  As long as root's memory is shared,
- * /proc/PID is root's (spawn_hide()), and the builder has another id by then.  The process
- * that made the others has not: it is in the first namespace, with all rights there, and
- * still under root's id, which is nobody's in there.
- */
-static bool maps_by_helper(const struct launch *l)
-{
-	return l->plan->lock && l->shares && l->spec->as_root;
-}
-
-/* In that process.  The builder, whose maps they are, is pid 1 here. */
-static void write_maps(struct launch *l)
-{
-	while (!word_is_set(&l->locked))
-		word_await(&l->locked);
-	map_ids(l, "/proc/1", "lock", l->who.gid_map_same, l->who.uid_map_same);
-	word_set(&l->mapped);
-}
-
-static void await_maps(struct launch *l, pid_t helper)
-{
-	word_set(&l->locked);
-	if (!child_await(&l->mapped, helper))
-		child_fail(l, BRIG_E_IDMAP_DENIED, ECHILD, "lock",
-			   "the process that maps the ids died");
-}
-
-/*
- * A second user and mount namespace around the finished tree.  In the copy every
- * mount is locked to its place: it cannot be uncovered, and, what is less
- * obvious, it stays where it is when the namespace ends.  Without this a
- * descriptor of the workspace that was handed to another sandbox would reach
- * below brig's read-only and masking mounts as soon as this one is gone.
- *
- * The first namespace is held open until init is executed: taking it apart waits
- * for the whole machine, which the job need not.
- */
-static void lock_mounts(struct launch *l, pid_t helper)
-{
-	l->first_mntns = openat(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-	if (l->first_mntns < 0)
-		child_fail(l, BRIG_E_MOUNT_FAILED, errno, "lock", "/proc/self/ns/mnt");
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
-		child_fail(l, BRIG_E_USERNS_DENIED, errno, "lock",
-			   "a second user namespace, which locks the mounts");
-	if (maps_by_helper(l))
-		await_maps(l, helper);
-	else
-		map_ids(l, "/proc/self", "lock", l->who.gid_map_same, l->who.uid_map_same);
-}
-
-void child_take_ids(const struct launch *l)
+/* An ordinary user maps the one id that it has.  Root's map takes a writer with power over
+ * the ids outside: the supervisor writes it, and says so. */
+static void take_ids(const struct launch *l)
 {
 	const struct spec *s = l->spec;
-	long r = 0;
+	struct wire_in in;
+	int e;
 
-	/* Root's supplementary groups must not come along.  An ordinary user
-	 * cannot drop groups (setgroups is denied by the one-id map); they give
-	 * access only to what the mount tree shows. */
-	if (s->as_root && (r = SYS2(SYS_setgroups, 0, 0)) < 0)
-		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "dropping groups");
-	r = SYS3(SYS_setresgid, s->in_gid, s->in_gid, s->in_gid);
-	if (r == 0)
-		r = SYS3(SYS_setresuid, s->in_uid, s->in_uid, s->in_uid);
-	if (r < 0)
-		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "taking the mapped id");
-	/* Root's change of id made our own /proc files unwritable, and we may have
-	 * maps to write.  Nobody is in here yet who could look at us.  Only when the
-	 * memory is a copy: else what the id's owner may then write below our /proc
-	 * would concern the supervisor (spawn_may_share()), and somebody else writes
-	 * them (maps_by_helper()).  Init and the command start with their own. */
-	if (s->as_root && !l->shares &&
-	    (r = SYS5(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0)
-		child_fail(l, BRIG_E_IDMAP_DENIED, (int)-r, "ids", "own /proc files");
-}
-
-void child_own_keyring(const struct launch *l)
-{
-	/* A session keyring of its own: keys of the caller's session would
-	 * otherwise be possessed by the command.  A kernel without keyrings has
-	 * nothing to share.  In one process only: the kernel counts them. */
-	long r = SYS2(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0);
-	if (r < 0 && r != -ENOSYS && r != -EOPNOTSUPP)
-		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "keyring",
-			   "a session keyring");
+	if (s->as_root) {
+		if (wire_wait(l->ctl_child, WIRE_MAPPED, &in) < 0)
+			_exit(125);
+	} else if ((e = ids_map("/proc/self", &l->maps, true)) < 0) {
+		child_fail(l, BRIG_E_IDMAP_DENIED, -e, "ids", "mapping the user and group id");
+	}
+	/* Root's supplementary groups must not come along.  An ordinary user cannot drop
+	 * groups (setgroups is denied by the one-id map); they give access only to what the
+	 * mount tree shows. */
+	e = ids_become(s->in_uid, s->in_gid, s->as_root);
+	if (e < 0)
+		child_fail(l, BRIG_E_IDMAP_DENIED, -e, "ids", "taking the mapped id");
+	/* Root's change of id made our own /proc files unwritable, and we may have maps to
+	 * write: lock_mounts().  Nobody is in here yet who could look at us; init and the
+	 * command start with their own setting. */
+	if (s->as_root && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+		child_fail(l, BRIG_E_IDMAP_DENIED, errno, "ids", "own /proc files");
+	e = ids_own_keyring();
+	if (e < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, -e, "keyring", "a session keyring");
 }
 
 static void private_names(const struct launch *l)
@@ -236,42 +99,33 @@ static void private_names(const struct launch *l)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "uts", "the host name");
 }
 
-void child_set_limit(const struct launch *l, unsigned what, uint64_t value, const char *name)
+/* The routes and sockets of an allow-list are made later, from outside: netns_enter(). */
+static void set_up_network(const struct launch *l)
 {
-	struct rlimit old = { RLIM_INFINITY, RLIM_INFINITY }, lim = { value, value };
+	int e = plan_own_net(l->spec) && l->spec->loopback ? netns_loopback_up() : 0;
 
-	if (!value)
-		return;
-	long r = SYS4(SYS_prlimit64, 0, what, 0, &old);
-	if (r == 0 && old.rlim_max < value)
-		lim.rlim_cur = lim.rlim_max = old.rlim_max; /* tighter already */
-	r = SYS4(SYS_prlimit64, 0, what, &lim, 0);
-	if (r < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, (int)-r, "limits", name);
+	if (e < 0)
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, -e, "net", "the loopback interface");
 }
 
 /* The terminal comes from the sandbox's own devpts, so that ttyname() and
  * /dev/tty work inside and the host's terminals stay out of reach. */
 static void open_terminal(struct launch *l)
 {
-	int unlock = 0;
-	int master = openat(l->root.rootfd, "dev/pts/ptmx",
-			    O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "pty", "a terminal");
-	int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (slave < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "pty", "a terminal");
-
 	const struct wire w = { .type = WIRE_PTY };
-	int e = wire_send(l->ctl_child, &w, &master, 1);
+	int master, slave;
+	int e = pty_open(l->root.rootfd, "dev/pts/ptmx", &master, &slave);
+
+	if (e < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, -e, "pty", "a terminal");
+	e = wire_send(l->ctl_child, &w, &master, 1);
 	if (e < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, -e, "pty", "handing it over");
 	close(master);
 	l->stdio[0] = l->stdio[1] = l->stdio[2] = slave;
 }
 
-/* A file in the private tmpfs, outside every tree the command can see. */
+/* Init's image: a file in the private tmpfs, outside every tree the command can see. */
 static int store_init(const struct launch *l)
 {
 	static const char name[] = "brig-init";
@@ -287,37 +141,39 @@ static int store_init(const struct launch *l)
 	return fd;
 }
 
-/* Decimal without stdio; the buffer holds 11 digits. */
-static void put_number(char out[12], pid_t pid)
+static void build_tree(struct launch *l)
 {
-	char digits[12], *d = digits + 11;
-	unsigned v = (unsigned)pid;
+	/* nothing the host mounts later may appear inside */
+	const struct mnt_attr private = { .propagation = MS_PRIVATE };
 
-	*d = '\0';
-	do
-		*--d = (char)('0' + v % 10);
-	while ((v /= 10));
-	memcpy(out, d, strlen(d) + 1);
+	if (sys_mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &private, sizeof private) < 0)
+		child_fail(l, errno == ENOSYS ? BRIG_E_KERNEL_TOO_OLD : BRIG_E_MOUNT_FAILED, errno,
+			   "mount", errno == ENOSYS ? "the mount calls of Linux 5.12" :
+						      "making / private");
+	check_root(l, root_build(&l->root));
 }
 
-static void become_init(struct launch *l, int image)
+/*
+ * A second user and mount namespace around the finished tree.  In the copy every
+ * mount is locked to its place: it cannot be uncovered, and, what is less
+ * obvious, it stays where it is when the namespace ends.  Without this a
+ * descriptor of the workspace that was handed to another sandbox would reach
+ * below brig's read-only and masking mounts as soon as this one is gone.
+ */
+static int lock_mounts(const struct launch *l)
 {
-	static char name[] = "brig-init";
-	char *argv[] = { name, l->status_arg, l->death_arg, l->job_arg, NULL };
-	char *envp[] = { NULL };
+	/* To take the first one apart takes long: that waits until init is executed. */
+	int first = openat(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 
-	/* Whatever descriptors the caller leaked into brig stay out, too. */
-	if (sys_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0 ||
-	    fcntl(l->status_write, F_SETFD, 0) < 0 ||
-	    fcntl(l->death_read, F_SETFD, 0) < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "init", "descriptors");
-	syscall(SYS_execveat, image, "", argv, envp, AT_EMPTY_PATH);
-	child_fail(l, BRIG_E_SETUP_FAILED, errno, "init", "executing init");
-}
-
-static void detach(struct launch *l)
-{
-	check_root(l, root_detach(&l->root));
+	if (first < 0)
+		child_fail(l, BRIG_E_MOUNT_FAILED, errno, "lock", "/proc/self/ns/mnt");
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+		child_fail(l, BRIG_E_USERNS_DENIED, errno, "lock",
+			   "a second user namespace, which locks the mounts");
+	int e = ids_map("/proc/self", &l->maps_again, true);
+	if (e < 0)
+		child_fail(l, BRIG_E_IDMAP_DENIED, -e, "lock", "mapping the user and group id");
+	return first;
 }
 
 /* Where the command starts, resolved again, by the kernel, in the tree that is
@@ -338,162 +194,61 @@ static void open_directory(struct launch *l)
 	close(top);
 }
 
-/* The mounts are what they will be, and the job goes on. */
-static void announce_tree(struct launch *l)
+static void become_init(const struct launch *l, int image, pid_t job)
 {
-	open_directory(l);
-	word_set(&l->tree_done);
+	char status[24], death[24], pid[24];
+	char *argv[] = { (char[]){ "brig-init" },
+			 (char *)root_decimal((uint64_t)l->status_write, status),
+			 (char *)root_decimal((uint64_t)l->death_read, death),
+			 (char *)root_decimal((uint64_t)job, pid), NULL };
+	char *envp[] = { NULL };
+
+	/* Whatever descriptors the caller leaked into brig stay out, too. */
+	if (sys_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0 ||
+	    fcntl(l->status_write, F_SETFD, 0) < 0 || fcntl(l->death_read, F_SETFD, 0) < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "init", "descriptors");
+	syscall(SYS_execveat, image, "", argv, envp, AT_EMPTY_PATH);
+	child_fail(l, BRIG_E_SETUP_FAILED, errno, "init", "executing init");
 }
 
-/* The command must not inherit that it is tied to one. */
-static void check_placed(const struct launch *l, int e)
+void builder_main(struct launch *l)
 {
-	if (e < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, -e, "clone", "the processors");
-}
-
-static int early_main(void *arg)
-{
-	struct launch *l = arg;
-
-	check_placed(l, place_leave(&l->place, l->builder_cpu));
-	/* needs capabilities, which we have, but no mapped id and no plan */
-	beside_make(l);
-	/* if the builder dies meanwhile, so do we: it is pid 1 */
-	while (!word_is_set(&l->plan_done))
-		word_await(&l->plan_done);
-	beside_loopback(l, false);
-	if (!l->plan->lock)
-		job_main(l, true);
-	job_help_builder(l);
-	job_help_more(l);
-	if (maps_by_helper(l))
-		write_maps(l);
-	word_set(&l->maker_done);
-	return 0;
-}
-
-static int late_main(void *arg)
-{
-	job_main(arg, false);
-}
-
-/* A process on our memory: nothing is copied. */
-static pid_t start(struct launch *l, int (*entry)(void *), unsigned room,
-		   uint64_t flags)
-{
-	struct clone_args args = { .flags = CLONE_VM | flags, .exit_signal = SIGCHLD };
-	pid_t pid = spawn(&args, &l->rooms, room, entry, l);
-
-	if (pid < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, -pid, "clone",
-			   "the command's process");
-	return pid;
-}
-
-static void build_tree(struct launch *l, pid_t job)
-{
-	struct root *r = &l->root;
-
-	check_root(l, root_begin(r));
-	if (root_wants_help(r)) {
-		check_root(l, root_open_points(r));
-		r->helper = job;
-		word_set(&l->points);
-	}
-	check_root(l, root_build(r));
-	if (r->given) {
-		root_make_points(r); /* until the trees are here */
-		place_given(l);
-	}
-	check_root(l, root_place(r, l->plan->n_ops));
-	check_root(l, root_finish(r));
-}
-
-/* The tree, entered; the old root is still below it.  Init's image. */
-static int enter_tree(struct launch *l, pid_t job)
-{
-	build_tree(l, job);
-	if (l->spec->pty)
-		open_terminal(l);
-	word_set(&l->built);
-	int image = store_init(l);
-	check_root(l, root_pivot(&l->root));
-	return image;
-}
-
-/* The job where the mounts are locked; the process that made the namespaces is done with. */
-static pid_t lock_and_start(struct launch *l, pid_t maker)
-{
-	lock_mounts(l, maker);
-	/* the loopback interface may be its to bring up */
-	if (!child_await(&l->maker_done, maker))
-		child_fail(l, BRIG_E_NAMESPACE_DENIED, ECHILD, "namespaces",
-			   "the process that makes the namespaces died");
-	/* or it would count as one of the command's processes */
-	waitpid(maker, NULL, 0);
-	announce_tree(l);
-	return start(l, late_main, ROOM_LATE, 0);
-}
-
-int child_main(void *launch)
-{
-	struct launch *l = launch;
-	check_placed(l, place_release(&l->place));
-	/* Our copies of the supervisor's ends: as long as one is open here, its
-	 * death would go unnoticed. */
-	close(l->death_write);
-	close(l->ctl_supervisor);
-	close(l->status_read);
-	if (l->trees_supervisor >= 0)
-		close(l->trees_supervisor);
+	forget_supervisor(l);
 	/* modes in the plan are exact; the command gets the caller's umask */
 	l->umask = umask(0);
 	/* 1, not 0: a core handler that is a pipe ignores 0 and would run on
 	 * the host as root with the command's memory; 1 means none. */
-	child_set_limit(l, RLIMIT_CORE, 1, "RLIMIT_CORE");
-	l->first_mntns = -1;
-	/* From here on side by side: we build, it makes namespaces and takes away from
-	 * itself what it can without the tree. */
-	fd_make_room(l->ctl_child, l->table); /* it shares our table until the tree is there */
-	l->builder_cpu = sched_getcpu();
-	pid_t job = start(l, early_main, ROOM_EARLY, CLONE_FILES);
-	/* While we sleep the kernel would move us over to the job, which keeps its
-	 * processor for as long as it takes to make a network namespace. */
-	place_hold(&l->place);
-	if (!l->spec->maybe_root)
-		map_ids(l, "/proc/self", "ids", l->who.gid_map, l->who.uid_map);
-	struct wire_in plan;
-	child_await_record(l, WIRE_PLAN, &plan); /* root of the machine has mapped the ids by then */
-	if (l->spec->nested)
-		map_ids(l, "/proc/self", "ids", l->who.gid_map, l->who.uid_map);
-	word_set(&l->plan_done);
-	/* The supervisor, which we have pushed aside, is about to go to sleep.  When it wakes
-	 * up it goes where there is room; as it is it would stay behind us. */
-	sched_yield();
-	check_placed(l, place_release(&l->place));
-	bool lock = l->plan->lock;
-	beside_join_mounts(l, job);
-	child_take_ids(l);
-	if (lock)
-		child_own_keyring(l); /* the job is cloned from us */
+	int e = rlimit_lower(RLIMIT_CORE, 1);
+	if (e < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, -e, "limits", "RLIMIT_CORE");
+	take_ids(l);
 	private_names(l);
-	int image = enter_tree(l, job);
-	if (!lock)
-		announce_tree(l);
-	/* The kernel waits for a grace period here, which the job need not: it is
-	 * still at the network, its root is the new tree already, and it is not
-	 * released before init is there.  Unless we lock: then the old root would be
-	 * locked in. */
-	detach(l);
-	/* owned by the first user namespace: joined before we leave that */
-	beside_join(l, job);
-	if (l->allow)
-		netns_hand_over(l);
-	beside_loopback(l, true);
-	if (lock)
-		job = lock_and_start(l, job);
-	put_number(l->job_arg, job);
-	become_init(l, image);
+	set_up_network(l);
+	build_tree(l);
+	if (l->spec->pty)
+		open_terminal(l);
+	int image = store_init(l);
+	check_root(l, root_pivot(&l->root));
+	int first = -1;
+	if (l->plan->lock) {
+		/* or the old root would be locked in */
+		check_root(l, root_detach(&l->root));
+		first = lock_mounts(l);
+	}
+	open_directory(l);
+	struct clone_args args = { .exit_signal = SIGCHLD };
+	pid_t job = sys_clone3(&args);
+	if (job < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "clone", "the command's process");
+	if (job == 0) {
+		if (first >= 0)
+			close(first);
+		job_main(l);
+	}
+	/* The kernel waits for a grace period here, which the job need not: its root is the
+	 * new tree already, and it is not released before init has spoken. */
+	if (!l->plan->lock)
+		check_root(l, root_detach(&l->root));
+	become_init(l, image, job);
 	_exit(125);
 }

@@ -50,16 +50,24 @@ static int filtered_already(void)
 	return p && atoi(p + 9) == 2;
 }
 
-/* A limit of zero on another kind of namespace: its file, or NULL. */
-static const char *zero_limit(void)
+/* A limit of zero on another kind of namespace: its file, or NULL, and the kind. */
+static const char *zero_limit(const char **kind)
 {
-	static const char *const kinds[] = { "mnt", "pid", "net", "ipc", "uts", "cgroup" };
-	static char path[64];
+	static const struct {
+		const char *path, *name;
+	} kinds[] = {
+		{ "/proc/sys/user/max_mnt_namespaces", "mount" },
+		{ "/proc/sys/user/max_pid_namespaces", "pid" },
+		{ "/proc/sys/user/max_net_namespaces", "network" },
+		{ "/proc/sys/user/max_ipc_namespaces", "ipc" },
+		{ "/proc/sys/user/max_uts_namespaces", "uts" },
+		{ "/proc/sys/user/max_cgroup_namespaces", "cgroup" },
+	};
 
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-		snprintf(path, sizeof path, "/proc/sys/user/max_%s_namespaces", kinds[i]);
-		if (number_in(path) == 0)
-			return path + strlen("/proc/sys/");
+		*kind = kinds[i].name;
+		if (number_in(kinds[i].path) == 0)
+			return kinds[i].path + strlen("/proc/sys/");
 	}
 	return NULL;
 }
@@ -82,7 +90,7 @@ static void raise_limit(struct brig_error *err, const char *limit)
 
 int diagnose_userns(int errnum, struct brig_error *err)
 {
-	const char *why, *fix, *limit;
+	const char *why, *fix, *limit, *kind;
 
 	if (number_in("/proc/sys/user/max_user_namespaces") == 0) {
 		why = "user.max_user_namespaces is 0";
@@ -99,9 +107,9 @@ int diagnose_userns(int errnum, struct brig_error *err)
 		why = "AppArmor allows user namespaces only to programs with a profile";
 		fix = "install brig's AppArmor profile (a profile for the brig binary "
 		      "with 'userns,'); do not turn the restriction off";
-	} else if (errnum == ENOSPC && (limit = zero_limit())) {
+	} else if (errnum == ENOSPC && (limit = zero_limit(&kind))) {
 		err_set(err, BRIG_E_NAMESPACE_DENIED, errnum, "clone",
-			"a namespace could not be made: %s is 0", limit);
+			"a %s namespace could not be made: %s is 0", kind, limit);
 		raise_limit(err, limit);
 		return -errnum;
 	} else if (errnum == ENOSPC || errnum == EUSERS) {
@@ -169,6 +177,9 @@ static const struct {
 	  "directory above what is shown; tools that were found: --toolchains none" },
 	{ BRIG_E_MOUNT_FAILED, EPERM,
 	  "mounting was refused here: brig doctor shows by what" },
+	{ BRIG_E_KERNEL_TOO_OLD, ENOSYS,
+	  "the kernel lacks them, or a container's filter hides them: --backend landlock works "
+	  "without" },
 	{ BRIG_E_SOURCE_CHANGED, 0,
 	  "something replaced it while brig started; try again" },
 	{ BRIG_E_LANDLOCK_UNAVAILABLE, 0,
@@ -204,7 +215,7 @@ static const struct {
 /* One that is made when the user namespace is there already. */
 static void fix_namespace(struct brig_error *err)
 {
-	const char *limit = err->errnum == ENOSPC ? zero_limit() : NULL;
+	const char *kind, *limit = err->errnum == ENOSPC ? zero_limit(&kind) : NULL;
 
 	if (limit)
 		raise_limit(err, limit);

@@ -125,83 +125,47 @@ int run_input_to_read(const struct terminal *t, int *fd, struct brig_error *err)
 static int prepare(struct run *r, const struct spec *s, struct brig_error *err)
 {
 	struct launch *l = &r->l;
-	int bad = run_check_stdio(&r->term, err);
+	int e = run_check_stdio(&r->term, err);
 
-	if (bad < 0)
-		return bad;
+	if (e < 0)
+		return e;
 	l->spec = s;
+	l->cg = &r->cg;
 	l->script_argv = exec_script_argv(s->argv);
-	if (!l->script_argv || spawn_rooms_make(&l->rooms, ROOMS) < 0)
+	if (!l->script_argv)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the launch");
-	int sig = signals_take(&r->sig);
-	if (sig < 0)
-		return err_set(err, BRIG_E_NO_MEMORY, -sig, "prepare", "signals");
+	e = signals_take(&r->sig);
+	if (e < 0)
+		return err_set(err, BRIG_E_NO_MEMORY, -e, "prepare", "signals");
 	prepare_filter(r);
-	int e;
-	r->late_limits = cgroup_is_v1();
-	if (!r->late_limits) {
-		/* groups come before the clone, the one who cleans up before them */
-		e = run_custodian(r, err);
-		if (e == 0)
-			e = run_limits(r, err);
-		if (e < 0)
-			return e;
+	if (s->net != NET_ALLOW)
+		return 0;
+	r->egress = malloc(sizeof *r->egress);
+	e = r->egress ? egress_init(r->egress, s, err) :
+			err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "the allow-list");
+	if (e < 0) {
+		free(r->egress);
+		r->egress = NULL;
 	}
-	if (s->net == NET_ALLOW) {
-		/* it has a look at all of it */
-		e = run_complete(r, err);
-		if (e < 0)
-			return e;
-		r->egress = malloc(sizeof *r->egress);
-		e = r->egress ? egress_init(r->egress, s, err) : -ENOMEM;
-		if (e < 0)
-			return e == -ENOMEM ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare",
-						      "the allow-list") : e;
-		l->allow = &r->egress->net;
-	}
-	e = run_channels(r, err);
-	return e == 0 && !s->maybe_root ? run_identify(r, err) : e;
+	return e;
 }
 
-/* Reaps pid 1 (and by it everything inside) and takes its usage.  False: it could
- * not be waited for. */
-static bool reap(struct run *r)
+/* Reaps pid 1 (and by it everything inside) and takes its usage. */
+static void reap(struct run *r)
 {
 	struct rusage ru = { 0 };
-	pid_t got;
 	int st;
 
 	if (r->init <= 0)
-		return true;
+		return;
 	if (!r->init_gone)
 		run_kill(r);
-	while ((got = wait4(r->init, &st, 0, &ru)) < 0 && errno == EINTR)
+	while (wait4(r->init, &st, 0, &ru) < 0 && errno == EINTR)
 		;
 	watch_cpu((uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000 +
 			  (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec), r->res);
 	if (!r->res->max_rss_kb) /* the group's own peak is the better number */
 		r->res->max_rss_kb = (uint64_t)ru.ru_maxrss;
-	return got == r->init;
-}
-
-/* What outlives a run has been removed: the end of the one who would have had to. */
-static void dismiss(struct run *r)
-{
-	cgroup_close(&r->cg);
-	/* The other processor sleeps, or has init to end; and whoever runs there on our memory
-	 * has to be told of its end. */
-	if (r->cust.pid > 0 && !r->cust.dismissed)
-		place_call(&r->l.place, r->cust.pid);
-	custodian_dismiss(&r->cust);
-}
-
-/* A version 2 group has init in it and lives until that is gone.  One of version 1
- * may have a process in it that is not yet taken apart: so it is tried more than once,
- * last by finish(), when there is nobody else to wait for. */
-void run_try_remove(struct run *r)
-{
-	if (r->cg.version != 2 && !r->cust.dismissed && cgroup_try_remove(&r->cg))
-		dismiss(r);
 }
 
 void run_settle(struct run *r)
@@ -212,56 +176,45 @@ void run_settle(struct run *r)
 		return;
 	r->settled = true;
 	/* Every process inside but init is reaped, or there is nothing to judge. */
-	if (r->released) {
-		if (!r->untouched)
-			watch_sweep(&r->plan.protect, r->l.spec->workspace.fd, &r->held, 0,
-				    res);
-		watch_account(&r->cg, res);
-		notify_report(r->refused, res);
-	}
-	run_try_remove(r);
-	/* init is still on its way out */
-	collect_later(&r->held);
-	run_try_remove(r);
+	if (r->ran)
+		watch_sweep(&r->plan.protect, r->l.spec->workspace.fd, r->mntns, 0, res);
+	/* Init is on its way out, and takes the mounts apart when nobody else has them. */
+	fd_close(&r->mntns);
+	if (r->cg.version != 2) /* there is nothing left to clean */
+		janitor_dismiss(&r->janitor);
+	if (!r->ran)
+		return;
+	watch_account(&r->cg, res);
+	notify_report(r->refused, res);
 }
 
-/* False: somebody who uses our memory may still be there. */
-static bool finish(struct run *r)
+static void finish(struct run *r)
 {
 	struct brig_result *res = r->res;
 
-	bool gone = reap(r);
+	reap(r);
 	r->t_end = now_ns();
 	if (r->egress)
 		egress_end(r->egress, res);
 	free(r->egress);
 	run_settle(r);
-	/* No process refers to them any more. */
-	collect_now(&r->held);
-	if (r->released)
+	if (r->ran)
 		res->wall_ms = (double)(r->t_end - r->t_release) / 1e6;
+	cgroup_close(&r->cg);
 	cgroup_remove(&r->cg);
-	dismiss(r);
-	gone = custodian_reap(&r->cust) && gone;
-	if (gone) {
-		spawn_rooms_free(&r->l.rooms);
-		launch_copy_free(&r->child);
-		free(r->l.script_argv);
-	}
+	janitor_reap(&r->janitor);
+	free(r->l.script_argv);
 	root_release(&r->l.root);
-	free(r->seen.fine);
-	if (gone)
+	if (r->planned)
 		plan_free(&r->plan);
-	int *fds[] = { &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.trees_child,
-		       &r->l.trees_supervisor, &r->l.status_read,
+	int *fds[] = { &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.status_read,
 		       &r->l.status_write, &r->l.death_read, &r->l.death_write,
 		       &r->l.stdio[0], &r->l.stdio[1], &r->l.stdio[2], &r->init_pidfd,
-		       &r->job_pidfd, &r->listener, &r->out_read, &r->err_read,
-		       &r->term.pty, &r->term.pty_slave, &r->seen.top };
+		       &r->job_pidfd, &r->mntns, &r->listener, &r->out_read, &r->err_read,
+		       &r->term.pty, &r->term.pty_slave };
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fd_close(fds[i]);
 	signals_restore(&r->sig);
-	return gone;
 }
 
 void engine_run(const struct spec *s, struct brig_result *res)
@@ -273,14 +226,13 @@ void engine_run(const struct spec *s, struct brig_result *res)
 	}
 	r->res = res;
 	r->sig = SIGNALS_NONE;
-	r->held = COLLECT_NONE;
-	r->init = r->job = r->cust.pid = -1;
-	int *const none[] = { &r->init_pidfd, &r->job_pidfd, &r->listener, &r->out_read,
-			      &r->err_read, &r->term.pty, &r->term.pty_slave, &r->seen.top,
-			      &r->l.ctl_child, &r->l.ctl_supervisor, &r->l.trees_child,
-			      &r->l.trees_supervisor, &r->l.status_read, &r->l.status_write,
-			      &r->l.death_read, &r->l.death_write,
-			      &r->l.stdio[0], &r->l.stdio[1], &r->l.stdio[2] };
+	r->init = r->job = r->janitor.pid = -1;
+	int *const none[] = { &r->janitor.sock, &r->init_pidfd, &r->job_pidfd, &r->mntns,
+			      &r->listener, &r->out_read, &r->err_read, &r->term.pty,
+			      &r->term.pty_slave, &r->l.ctl_child, &r->l.ctl_supervisor,
+			      &r->l.status_read, &r->l.status_write, &r->l.death_read,
+			      &r->l.death_write, &r->l.stdio[0], &r->l.stdio[1],
+			      &r->l.stdio[2] };
 	for (size_t i = 0; i < ARRAY_LEN(none); i++)
 		*none[i] = -1;
 	r->t_start = now_ns();
@@ -293,6 +245,6 @@ void engine_run(const struct spec *s, struct brig_result *res)
 		res->name = strdup(s->name);
 	if (prepare(r, s, &res->error) == 0 && run_start(r, &res->error) == 0)
 		supervise(r);
-	if (finish(r))
-		free(r);
+	finish(r);
+	free(r);
 }

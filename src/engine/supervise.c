@@ -7,10 +7,8 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -20,6 +18,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "confine/netns_enter.h"
 #include "engine/diagnose.h"
 #include "engine/egress.h"
 #include "engine/run_internal.h"
@@ -54,21 +53,14 @@ static void on_fail_record(struct run *r, struct wire *w)
 }
 
 static void on_status(struct run *r);
-static void hear_why(struct run *r);
+static bool on_control(struct run *r);
 
-/* The sockets of the sandbox's network.  Before the release only: what they are
- * was decided by our own code, not by the command. */
-static void on_net(struct run *r, int *fds, size_t n)
+/* The job is not as it should be.  It may be dying because another process of the
+ * sandbox failed: that one has said why before it ended, and its word is the cause. */
+static void hear_why(struct run *r)
 {
-	if (r->egress)
-		r->egress->init = r->init;
-	if (r->egress && !r->released && egress_adopt(r->egress, fds, n) == 0) {
-		r->net_ready = true;
-		return;
-	}
-	for (size_t i = 0; i < n; i++)
-		close(fds[i]);
-	fail(r, BRIG_E_SETUP_FAILED, EPROTO, "net", "the allow-list's sockets");
+	while (r->l.ctl_supervisor >= 0 && on_control(r))
+		;
 }
 
 static void on_egress(struct run *r)
@@ -81,126 +73,66 @@ static void on_egress(struct run *r)
 		result_deny(r->res, "net", "egress", err.message, err.fix, 1);
 }
 
-static void refuse_mounts(struct run *r, int e, const char *bad)
-{
-	struct brig_error *err = &r->res->error;
-	const bool died = streq(bad, "/") && (e == -ENOENT || e == -ESRCH);
-
-	if (err->code == BRIG_E_OK && died) {
-		err_set(err, BRIG_E_SETUP_FAILED, ECHILD, "evidence",
-			"the command's process died while it was looked at");
-		diagnose_fix(err);
-	} else if (err->code == BRIG_E_OK) {
-		err_set(err, BRIG_E_REQUIRE_UNMET, e == -EROFS ? 0 : -e, "evidence",
-			"%.150s is not mounted as asked (read-only, nosuid, nodev)", bad);
-		err_fix(err, "a filter around brig may be faking mount calls; run brig "
-			     "outside of it");
-	}
-	run_kill(r);
-}
-
-static void refuse_evidence(struct run *r, const struct brig_error *err)
-{
-	hear_why(r);
-	if (r->res->error.code == BRIG_E_OK)
-		r->res->error = *err;
-	run_kill(r);
-}
-
-/* The half of the evidence that the tree has no part in.  The process cannot change any
- * of what is read here: the capabilities and with them the ways to other namespaces,
- * groups and limits are gone, and the filter is there for good. */
-static void read_confined(struct run *r)
+/* The filter's listener comes with it, and the kernel's word whose it is. */
+static void on_ready(struct run *r, struct wire_in *in)
 {
 	struct evidence *ev = &r->res->evidence;
-	struct brig_error err = { 0 };
 
-	/* Where the job was, unless the builder, which is where we are, has become init
-	 * and said so. */
-	struct pollfd init = { .fd = r->l.status_read, .events = POLLIN };
-	int moved = poll(&init, 1, 0) > 0 ? 0 : place_move(&r->l.place, r->job_cpu);
-	if (moved < 0) {
-		fail(r, BRIG_E_SETUP_FAILED, -moved, "evidence", "the processors");
+	if (in->from <= 0) {
+		fail(r, BRIG_E_INTERNAL, EPROTO, "setup", "a record without a sender");
 		return;
 	}
-	r->job_pidfd = sys_pidfd_open(r->job);
-	if (r->job_pidfd < 0) {
-		int e = errno;
-		hear_why(r);
-		fail(r, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
-		return;
-	}
-	if (evidence_confined(ev, r->job, r->job_pidfd, &r->held, &err) < 0) {
-		refuse_evidence(r, &err);
-		return;
-	}
-	ev->cgroup = cgroup_holds(&r->cg, r->job) ? r->cg.enforced : 0;
-	/* the caller's own limit counts only when it is at least as tight */
-	if (!r->l.who.nproc || ev->nproc > r->l.who.nproc)
-		ev->nproc = 0;
+	r->state = RUN_HELD;
+	r->job = in->from;
+	r->listener = wire_fd(in);
+	ev->landlock_abi = in->w.landlock_abi;
+	ev->landlock_canary = in->w.canary;
 }
 
 /*
- * The builder places many trees, one by one, and we have nothing else to do.  The mounts are
- * looked at as they come: beside it, and not after it.  What has not come by then, or is not
- * as it should be, is left for collect_evidence().  How far it is, and which descriptor of
- * its is the top of the tree, is told by the memory that we share.
+ * Which records may come in which state.  Anything else means that somebody inside
+ * speaks who should not be able to, and ends the run.
  */
-static void follow_builder(struct run *r)
-{
-	struct root *root = &r->child.root;
-	struct pollfd ctl = { .fd = r->l.ctl_supervisor, .events = POLLIN };
-	uint64_t last = now_ns();
-	bool all = false;
+#define ALLOW(type) (1u << (type))
+static const unsigned allowed[RUN_STATES] = {
+	[RUN_BUILDING] = ALLOW(WIRE_PTY) | ALLOW(WIRE_READY) | ALLOW(WIRE_FAIL),
+	[RUN_HELD] = ALLOW(WIRE_FAIL),
+	[RUN_RELEASED] = ALLOW(WIRE_EXEC_FAIL),
+	[RUN_ENDED] = ALLOW(WIRE_EXEC_FAIL), /* it may still lie in the socket */
+};
 
-	if (!r->l.shares || r->seen.fine || !root_wants_help(root))
+static bool is_allowed(const struct run *r, const struct wire_in *in)
+{
+	if (in->truncated || in->w.type >= WIRE__COUNT ||
+	    !(allowed[r->state] & ALLOW(in->w.type)))
+		return false;
+	/* what was not asked for, or comes twice */
+	return in->w.type != WIRE_PTY || (r->l.spec->pty && r->term.pty < 0);
+}
+
+static void on_record(struct run *r, struct wire_in *in)
+{
+	if (!is_allowed(r, in)) {
+		/* too few descriptors here is a lack, not a lie */
+		fail(r, in->truncated ? BRIG_E_SETUP_FAILED : BRIG_E_INTERNAL,
+		     in->truncated ? EMFILE : EPROTO, "setup",
+		     in->truncated ? "descriptors" : "a record out of turn");
 		return;
-	int top = sys_pidfd_getfd(r->init_pidfd, __atomic_load_n(&root->rootfd, __ATOMIC_RELAXED));
-	if (top < 3) /* 0 would be a filter's word: standard input is there */
-		return;
-	r->seen.top = top;
-	r->seen.fine = calloc(r->plan.n_ops, sizeof *r->seen.fine);
-	if (!r->seen.fine)
-		return;
-	/* without a clock there is no waiting */
-	while (!all && last && poll(&ctl, 1, 0) == 0 && now_ns() - last < A_MOMENT_NS) {
-		if (evidence_mounts_ahead(&r->plan, root->done, &r->seen, &r->held, &all))
-			last = now_ns();
-		else
-			sched_yield();
 	}
-}
-
-static void on_confined(struct run *r, pid_t job, int listener)
-{
-	r->job_confined = true;
-	r->job = job;
-	r->listener = listener;
-	if (r->res->error.code == BRIG_E_OK)
-		read_confined(r);
-	if (r->res->error.code == BRIG_E_OK)
-		follow_builder(r);
-	/* the tree is about to be ready, and then the job is */
-	if (r->res->error.code == BRIG_E_OK)
-		watch_linger(r->l.ctl_supervisor, A_MOMENT_NS);
-}
-
-/*
- * The command is executed, or there is none: nobody waits for us until it has ended.  So
- * what would take its time then is done now.
- */
-static void foresee(struct run *r)
-{
-	if (r->executed)
-		return;
-	r->executed = true;
-	/* nobody is on our memory any more but the custodian, who sleeps */
-	if (r->l.shares)
-		spawn_forget();
-	root_reap_holder(&r->l.root, false);
-	collect_idle(&r->held, take_fd(&r->seen.top));
-	watch_foresee(&r->cg);
-	collect_ahead(&r->held);
+	switch (in->w.type) {
+	case WIRE_PTY:
+		r->term.pty = wire_fd(in);
+		break;
+	case WIRE_READY:
+		on_ready(r, in);
+		break;
+	case WIRE_FAIL:
+		on_fail_record(r, &in->w);
+		break;
+	case WIRE_EXEC_FAIL:
+		watch_exec_failed(r->l.spec->argv[0], in->w.errnum, &r->res->error);
+		break;
+	}
 }
 
 /* One record; false when there was none, or there will be no more. */
@@ -211,60 +143,23 @@ static bool on_control(struct run *r)
 
 	if (got == -EAGAIN)
 		return false;
-	/* finish() closes it, last, as its end wakes the collector */
-	if (got == 0 && r->released) {
-		foresee(r);
-		return false;
-	}
-	if (got == 0) {
-		/* everything died */
-		fd_close(&r->l.ctl_supervisor);
-		/* init may have said why, in its last record */
-		if (!r->init_ready && r->l.status_read >= 0)
-			on_status(r);
-		/* with a caller's profile, how it died is told at the end */
-		if (!r->l.spec->seccomp)
-			fail(r, BRIG_E_SETUP_FAILED, ECHILD, "setup",
-			     "the sandbox died while it was being built");
-		return false;
-	}
-	if (in.w.type == WIRE_NET) {
-		on_net(r, in.fds, in.n_fds);
+	if (got > 0) {
+		on_record(r, &in);
+		int rest = wire_fd(&in);
+		fd_close(&rest);
 		return true;
 	}
-	cleanup_close int fd = wire_fd(&in); /* all others come with one at most */
-	switch (in.w.type) {
-	case WIRE_FAIL:
-		on_fail_record(r, &in.w);
-		break;
-	case WIRE_EXEC_FAIL:
-		if (r->released)
-			watch_exec_failed(r->l.spec->argv[0], in.w.errnum, &r->res->error);
-		break;
-	case WIRE_PTY:
-		if (r->term.pty < 0 && !r->job_ready && r->l.spec->pty)
-			r->term.pty = take_fd(&fd);
-		break;
-	case WIRE_CONFINED:
-		r->job_cpu = in.w.cpu;
-		if (!r->job_confined && !r->job_ready && in.from > 0)
-			on_confined(r, in.from, take_fd(&fd));
-		break;
-	case WIRE_READY:
-		if (r->job_ready || in.from <= 0 || (r->job_confined && in.from != r->job))
-			break;
-		r->job_ready = true;
-		r->job = in.from;
-		r->job_cpu = in.w.cpu;
-		if (!r->job_confined)
-			r->listener = take_fd(&fd);
-		r->res->evidence.landlock_abi = in.w.landlock_abi;
-		r->res->evidence.landlock_canary = in.w.canary;
-		break;
-	default:
-		fail(r, BRIG_E_INTERNAL, EPROTO, "setup", "an unknown record");
-	}
-	return true;
+	fd_close(&r->l.ctl_supervisor);
+	if (r->state >= RUN_RELEASED)
+		return false; /* the execve closed it */
+	/* everything died: init may have said why, in its last record */
+	if (!r->init_ready && r->l.status_read >= 0)
+		on_status(r);
+	/* with a caller's profile, how it died is told at the end */
+	if (!r->l.spec->seccomp)
+		fail(r, BRIG_E_SETUP_FAILED, ECHILD, "setup",
+		     "the sandbox died while it was being built");
+	return false;
 }
 
 static void on_status(struct run *r)
@@ -297,58 +192,80 @@ static void on_status(struct run *r)
 		r->res->timed_out = false;
 	r->status = rep.status;
 	r->status_known = true;
+	if (r->ran)
+		r->state = RUN_ENDED;
 	fd_close(&r->l.status_read); /* its last word */
 	/* Init has killed and reaped all there was.  Its own end takes a while
-	 * (the mounts go with it): time to look at the workspace, unless
-	 * on_unfiltered() was earlier. */
+	 * (the mounts go with it): time to look at the workspace. */
 	run_settle(r);
 }
 
-/* The job is not as it should be.  It may be dying because another process of the
- * sandbox failed: that one has said why before it ended, and its word is the cause. */
-static void hear_why(struct run *r)
-{
-	while (r->l.ctl_supervisor >= 0 && on_control(r))
-		;
-}
-
-/* What the kernel says about the job, which is confined and waits; init is on its
- * way meanwhile. */
-static void collect_evidence(struct run *r)
+static int read_job(struct run *r, struct brig_error *err)
 {
 	struct evidence *ev = &r->res->evidence;
-	struct brig_error err = { 0 };
-
-	r->judged = true;
-	if (!r->job_confined)
-		read_confined(r);
-	if (r->res->error.code != BRIG_E_OK)
-		return;
-	if (evidence_rest(ev, r->job, &err) < 0) {
-		refuse_evidence(r, &err);
-		return;
-	}
-	r->res->have_evidence = true;
 	char bad[200];
-	int e = evidence_mounts(r->l.plan, r->job, &r->seen, &r->held, bad, sizeof bad);
-	if (e < 0) {
-		hear_why(r);
-		refuse_mounts(r, e, bad);
-		return;
-	}
-	if (!r->init_ready) {
-		/* nobody can be shown anything else under their names any more */
-		spec_close_sources(r->l.spec);
-		watch_linger(r->l.status_read, A_MOMENT_NS);
-	}
+
+	r->job_pidfd = sys_pidfd_open(r->job);
+	if (r->job_pidfd < 0)
+		return err_set(err, BRIG_E_SETUP_FAILED, errno, "evidence",
+			       "the command's process");
+	int e = evidence_read(ev, r->job, r->job_pidfd, &r->mntns, err);
+	if (e < 0)
+		return e;
+	ev->cgroup = cgroup_holds(&r->cg, r->job) ? r->cg.enforced : 0;
+	/* the caller's own limit counts only when it is at least as tight */
+	if (!r->l.nproc || ev->nproc > r->l.nproc)
+		ev->nproc = 0;
+	r->res->have_evidence = true;
+	e = evidence_mounts(r->l.plan, r->job, bad, sizeof bad);
+	if (streq(bad, "/") && (e == -ENOENT || e == -ESRCH))
+		return err_set(err, BRIG_E_SETUP_FAILED, ECHILD, "evidence",
+			       "the command's process died while it was looked at");
+	if (e < 0)
+		return err_set(err, BRIG_E_REQUIRE_UNMET, e == -EROFS ? 0 : -e, "evidence",
+			       "%.150s is not mounted as asked (read-only, nosuid, nodev)", bad);
+	return 0;
 }
 
-/* The heart of "fail closed": nothing is released on hope. */
-static void judge_and_release(struct run *r)
+/* What the kernel says about the job, which is confined and waits. */
+static bool collect_evidence(struct run *r)
+{
+	struct brig_error err = { 0 };
+
+	if (read_job(r, &err) == 0) {
+		/* what was shown is mounted: its descriptors are not needed any more */
+		spec_close_sources(r->l.spec);
+		return true;
+	}
+	hear_why(r);
+	if (r->res->error.code == BRIG_E_OK) {
+		r->res->error = err;
+		diagnose_fix(&r->res->error);
+	}
+	run_kill(r);
+	return false;
+}
+
+/* The routes and sockets of an allow-list, in the network namespace of the job, which
+ * waits.  False, with the error, when they cannot be had. */
+static bool make_network(struct run *r)
+{
+	if (!r->egress)
+		return true;
+	r->egress->init = r->init;
+	if (netns_enter(r->egress, r->job, r->job_pidfd, &r->res->error) == 0)
+		return true;
+	run_kill(r);
+	return false;
+}
+
+/* False, with the error, when a layer that is required has no evidence. */
+static bool meets(struct run *r)
 {
 	const struct spec *s = r->l.spec;
 	struct evidence *ev = &r->res->evidence;
 	struct brig_error *err = &r->res->error;
+	char list[200];
 
 	ev->init_clean = r->init_ready;
 	unsigned holds = evidence_layers(ev);
@@ -358,27 +275,34 @@ static void judge_and_release(struct run *r)
 	r->res->enforced = holds;
 	r->res->missing = (watch_wanted(s) | s->required) & ~holds;
 	unsigned unmet = s->required & ~holds;
-	if (unmet)
-		hear_why(r);
-	if (unmet && err->code == BRIG_E_OK) {
-		char list[200];
+	if (!unmet)
+		return true;
+	hear_why(r);
+	if (err->code == BRIG_E_OK) {
 		layers_list(unmet, list, sizeof list);
-		err_set(err, unmet & LAYER_BIT(LAYER_LANDLOCK) ?
-				     BRIG_E_LANDLOCK_UNAVAILABLE :
-				     BRIG_E_REQUIRE_UNMET, 0, "evidence",
-			"the kernel shows no evidence of: %s", list);
+		err_set(err, unmet & LAYER_BIT(LAYER_LANDLOCK) ? BRIG_E_LANDLOCK_UNAVAILABLE :
+								 BRIG_E_REQUIRE_UNMET,
+			0, "evidence", "the kernel shows no evidence of: %s", list);
 		diagnose_fix(err);
 	}
-	if (unmet) {
-		run_kill(r);
+	run_kill(r);
+	return false;
+}
+
+/* The heart of "fail closed": nothing is released on hope. */
+static void judge_and_release(struct run *r)
+{
+	const struct wire go = { .type = WIRE_GO };
+
+	if (!collect_evidence(r) || !make_network(r) || !meets(r))
+		return;
+	if (janitor_know_mounts(&r->janitor, r->mntns) < 0) {
+		fail(r, BRIG_E_SETUP_FAILED, EPIPE, "release",
+		     "the process that cleans up after us is gone");
 		return;
 	}
 	/* before the command can look at its terminal, or change the caller's */
-	watch_terminal(&r->term, &r->sig);
-	const struct wire go = { .type = WIRE_GO };
-	/* by its number: it should still be there */
-	if (r->l.who.called && sys_pidfd_send_signal(r->job_pidfd, 0, 0) == 0)
-		place_call(&r->l.place, r->job);
+	watch_terminal(&r->term, &r->sig, &r->janitor);
 	r->t_release = now_ns(); /* the command may take our processor with the next call */
 	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
 		int e = errno;
@@ -386,36 +310,14 @@ static void judge_and_release(struct run *r)
 		fail(r, BRIG_E_SETUP_FAILED, e, "release", "the command's process");
 		return;
 	}
-	r->released = true;
-	r->res->ran = true;
+	r->state = RUN_RELEASED;
+	r->ran = r->res->ran = true;
 	r->res->setup_us = (r->t_release - r->t_start) / 1000;
-}
-
-/*
- * Nobody is under the filter any more: every process inside but init, which has one of
- * its own, is past its last system call, and makes no more names.  Where there is none at
- * a protected path, that is final, and the rest can be done while init reaps the last one
- * and ends itself.  Where there is one, its content counts, and that may still change:
- * then init's word is waited for, which comes when all are reaped.  And under a caller's
- * profile, which may allow calls that go on after their process.
- */
-static void on_unfiltered(struct run *r)
-{
-	/* init is woken next, and we have groups to remove */
-	if (r->released && r->cg.version == 1)
-		place_keep_off(&r->l.place, r->init);
-	collect_hold(&r->held, take_fd(&r->listener));
-	if (!r->released || r->l.spec->seccomp || r->settled ||
-	    !protect_untouched(&r->plan.protect, r->l.spec->workspace.fd) ||
-	    protect_shared(&r->plan.protect))
-		return;
-	r->untouched = true;
-	run_settle(r);
 }
 
 static void on_signal(struct run *r)
 {
-	if (watch_signal(&r->sig, &r->term, r->released, r->job_pidfd))
+	if (watch_signal(&r->sig, &r->term, r->ran, r->job_pidfd))
 		fail(r, BRIG_E_SETUP_FAILED, EINTR, "setup",
 		     "interrupted before the command was released");
 }
@@ -437,9 +339,9 @@ static int time_left(struct run *r)
 	if (r->status_known)
 		return -1;
 	/* killed already: only the end is waited for; not who could not be executed */
-	if (r->res->error.code != BRIG_E_OK && !r->released)
+	if (r->res->error.code != BRIG_E_OK && !r->ran)
 		return -1;
-	return r->released ? deadline_left(r->t_release, r->l.spec->limits.timeout_ms) :
+	return r->ran ? deadline_left(r->t_release, r->l.spec->limits.timeout_ms) :
 			     deadline_left(r->t_planned, SETUP_DEADLINE_MS);
 }
 
@@ -455,7 +357,7 @@ static void ask_to_end(struct run *r)
 
 static void on_deadline(struct run *r)
 {
-	if (r->released) {
+	if (r->ran) {
 		r->res->timed_out = true;
 		ask_to_end(r);
 	} else {
@@ -467,23 +369,10 @@ static void on_deadline(struct run *r)
 enum { P_CTL, P_STATUS, P_INIT, P_SIG, P_NOTIFY, P_OUT, P_ERR, P_NET, P_TERM,
        P__N = P_TERM + TERM_POLLS };
 
-/*
- * The execve closes the command's end of a socket.  Who waits for that is woken by the
- * command, on a processor that sleeps, which takes it longer than many a call of brig's.
- * So it is only looked at, when it should have happened.
- */
-#define EXECUTED_NS 400000u
-
 static void wait_events(struct run *r, struct pollfd *p, int timeout)
 {
-	/* Every wake-up costs: before the release the job's word is waited for
-	 * first, init's is there by then or follows. */
-	/* Once the workspace is judged, how the command ended can be read when init has
-	 * ended, too: it need not wake us, and goes on to its end sooner. */
-	bool init_next = (r->job_ready || r->init_ready) && !r->settled;
-	bool nap = r->released && !r->napped;
-	p[P_CTL] = (struct pollfd){ r->executed || nap ? -1 : r->l.ctl_supervisor, POLLIN, 0 };
-	p[P_STATUS] = (struct pollfd){ init_next ? r->l.status_read : -1, POLLIN, 0 };
+	p[P_CTL] = (struct pollfd){ r->l.ctl_supervisor, POLLIN, 0 };
+	p[P_STATUS] = (struct pollfd){ r->l.status_read, POLLIN, 0 };
 	p[P_INIT] = (struct pollfd){ r->init_pidfd, POLLIN, 0 };
 	p[P_SIG] = (struct pollfd){ r->sig.fd, POLLIN, 0 };
 	p[P_NOTIFY] = (struct pollfd){ r->listener, POLLIN, 0 };
@@ -491,32 +380,14 @@ static void wait_events(struct run *r, struct pollfd *p, int timeout)
 	p[P_ERR] = (struct pollfd){ r->err_read, POLLIN, 0 };
 	p[P_NET] = (struct pollfd){ r->egress ? egress_poll_fd(r->egress) : -1, POLLIN, 0 };
 	terminal_poll(&r->term, p + P_TERM);
-	/* nothing is left to do but to wait for init's end */
-	if (r->settled && !r->lingered) {
-		r->lingered = true;
-		/* who was still in a group leaves it before init sees its end */
-		if (!r->cust.dismissed)
-			watch_linger(r->init_pidfd, A_MOMENT_NS / 4);
-		run_try_remove(r);
-		watch_linger(r->init_pidfd, A_MOMENT_NS);
-	}
-	if (nap) {
-		r->napped = true;
-		if (!watch_nap(p, P__N, EXECUTED_NS))
-			p[P_CTL].revents = POLLIN;
-		return;
-	}
-	if (!watch_poll(p, P__N, terminal_timeout(&r->term, timeout), &r->odd_polls)) {
-		fail(r, BRIG_E_SETUP_FAILED, EPROTO, "setup", WATCH_BLIND);
-		r->blind = true;
-	}
+	watch_poll(p, P__N, terminal_timeout(&r->term, timeout));
 }
 
 static void dispatch(struct run *r, const struct pollfd *p)
 {
 	if (p[P_STATUS].revents)
 		on_status(r);
-	if (p[P_CTL].revents)
+	if (p[P_CTL].revents && r->l.ctl_supervisor >= 0)
 		on_control(r);
 	if (p[P_SIG].revents)
 		on_signal(r);
@@ -524,10 +395,8 @@ static void dispatch(struct run *r, const struct pollfd *p)
 	 * wanted to look: nothing was found out. */
 	if (p[P_NOTIFY].revents & POLLIN)
 		notify_handle(&r->listener, r->refused);
-	else if (p[P_NOTIFY].revents & POLLHUP)
-		on_unfiltered(r);
-	else if (p[P_NOTIFY].revents & POLLNVAL) /* somebody else in our process */
-		r->listener = -1;
+	else if (p[P_NOTIFY].revents & POLLHUP) /* nobody is under the filter any more */
+		fd_close(&r->listener);
 	if (p[P_OUT].revents)
 		watch_drain(&r->out_read, &r->res->out);
 	if (p[P_ERR].revents)
@@ -543,7 +412,7 @@ static void conclude(struct run *r)
 {
 	struct brig_result *res = r->res;
 
-	if (!r->released) {
+	if (!r->ran) {
 		if (res->error.code == BRIG_E_OK && r->init_ready && r->l.spec->seccomp)
 			fail(r, BRIG_E_SECCOMP_FAILED, 0, "seccomp",
 			     "the profile refuses a call that is needed to start a "
@@ -572,19 +441,13 @@ void supervise(struct run *r)
 {
 	struct pollfd p[P__N];
 
-	while (!r->init_gone && !r->blind) {
+	while (!r->init_gone) {
 		int left = time_left(r);
 		if (left == 0)
 			on_deadline(r);
 		wait_events(r, p, left == 0 ? time_left(r) : left);
 		dispatch(r, p);
-		if (r->job_ready && !r->judged && r->res->error.code == BRIG_E_OK)
-			collect_evidence(r);
-		/* init is there after the sockets were sent, which is not to say that
-		 * they have been read */
-		if (!r->released && r->judged && r->init_ready &&
-		    (!r->egress || r->net_ready) &&
-		    r->res->error.code == BRIG_E_OK)
+		if (r->state == RUN_HELD && r->init_ready && r->res->error.code == BRIG_E_OK)
 			judge_and_release(r);
 	}
 	/* a record may still be in the socket (exec failed, then all ended) */

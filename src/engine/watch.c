@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -17,6 +16,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/diagnose.h"
+#include "engine/janitor.h"
 #include "confine/seal.h"
 
 uint64_t now_ns(void)
@@ -27,42 +27,12 @@ uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-void watch_linger(int fd, uint64_t ns)
+void watch_poll(struct pollfd *p, size_t n, int timeout)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	const uint64_t start = now_ns();
-
-	/* without a clock there is no waiting */
-	while (start && poll(&p, 1, 0) == 0 && now_ns() - start < ns)
-		sched_yield();
-}
-
-bool watch_poll(struct pollfd *p, size_t n, int timeout, unsigned *odd)
-{
-	enum { IN_A_ROW = 100 };
-	const uint64_t start = now_ns();
-	int r = poll(p, n, timeout), e = errno;
-
-	for (size_t i = 0; r < 0 && i < n; i++)
-		p[i].revents = 0;
-	/* a clock may be a little coarser than a timer */
-	bool time_is_over = timeout >= 0 &&
-			    (now_ns() - start) / 1000000 + 2 >= (uint64_t)timeout;
-	bool passes = r < 0 && (e == EINTR || e == EAGAIN || e == ENOMEM);
-	bool fine = r > 0 || (r == 0 && time_is_over) || passes;
-	*odd = fine ? 0 : *odd + 1;
-	return *odd < IN_A_ROW;
-}
-
-bool watch_nap(struct pollfd *p, size_t n, long ns)
-{
-	const struct timespec ts = { 0, ns };
-
-	if (ppoll(p, n, &ts, NULL) > 0)
-		return true;
+	if (poll(p, n, timeout) >= 0)
+		return;
 	for (size_t i = 0; i < n; i++)
 		p[i].revents = 0;
-	return false;
 }
 
 int deadline_left(uint64_t from, uint64_t limit_ms)
@@ -230,12 +200,17 @@ void watch_drain_rest(int *fd, struct capture *c)
 	}
 }
 
-void watch_terminal(struct terminal *t, const struct signals *s)
+void watch_terminal(struct terminal *t, const struct signals *s, const struct janitor *j)
 {
 	/* Stopped in there, we are to be ended all the same (timeout(1) in a script), and that
 	 * is no loss yet. */
 	if (t->pty >= 0)
 		signals_pass(s, true);
+	if (t->pty >= 0 && j) {
+		/* before it becomes raw */
+		caller_tty_save(&t->caller);
+		janitor_know_tty(j, &t->caller);
+	}
 	terminal_start(t);
 	if (t->pty >= 0)
 		signals_pass(s, false);
@@ -336,7 +311,7 @@ void watch_denied(void *arg, const char *path, enum protect_fate fate, const cha
 
 /* Once is enough, and may take a while. */
 struct sealing {
-	struct collect *held;
+	int mntns;
 	bool asked;
 	int result;
 };
@@ -346,7 +321,7 @@ static int seal_once(void *arg)
 	struct sealing *s = arg;
 
 	if (!s->asked)
-		s->result = seal_mounts(s->held);
+		s->result = seal_mounts(s->mntns);
 	s->asked = true;
 	return s->result;
 }
@@ -357,17 +332,17 @@ static int seal_once(void *arg)
  * when this one is long over.  So they end now, whether or not there is anything to judge,
  * and before that is judged.
  */
-void watch_sweep(const struct protect *p, int wsfd, struct collect *held, unsigned how,
+void watch_sweep(const struct protect *p, int wsfd, int mntns, unsigned how,
 		 struct brig_result *res)
 {
-	struct sealing sealing = { .held = held };
+	struct sealing sealing = { .mntns = mntns };
 	const struct protect_hooks hooks = {
 		.report = watch_denied, .report_arg = res,
-		.seal = held ? seal_once : NULL, .seal_arg = &sealing,
+		.seal = mntns >= 0 ? seal_once : NULL, .seal_arg = &sealing,
 		.kept = how & SWEEP_KEPT,
 	};
 
-	if (held && ((how & SWEEP_SEAL) || protect_shared(p)) && seal_once(&sealing) < 0 && res)
+	if (mntns >= 0 && ((how & SWEEP_SEAL) || protect_shared(p)) && seal_once(&sealing) < 0 && res)
 		result_deny(res, "path", ".",
 			    "the run is over, and what it had open here could not be made "
 			    "read-only",
@@ -377,12 +352,6 @@ void watch_sweep(const struct protect *p, int wsfd, struct collect *held, unsign
 		result_deny(res, "path", "protected paths",
 			    "a protected path was created and could not be moved aside",
 			    "look at the workspace before using it", 1);
-}
-
-void watch_foresee(struct cgroup *cg)
-{
-	cgroup_close(cg);
-	cgroup_open_usage(cg);
 }
 
 void watch_cpu(uint64_t us, struct brig_result *res)

@@ -25,19 +25,8 @@
 
 uint64_t now_ns(void);
 
-/* Until something can be read there, and at most for so long: for what is on its way.  A
- * processor of a virtual machine that has gone to sleep takes 50 to 100 µs to wake; so we
- * stay awake, and leave the processor to whoever wants it. */
-void watch_linger(int fd, uint64_t ns);
-#define A_MOMENT_NS 100000u
-
-/* poll() that clears revents when it fails.  False when it has failed too often in a row, or
- * claimed that the time is over, and it was not: a filter around us answers, and nothing will
- * ever be seen.  *odd counts, from 0. */
-#define WATCH_BLIND "poll: a filter around brig answers it, and brig cannot wait"
-bool watch_poll(struct pollfd *p, size_t n, int timeout, unsigned *odd);
-/* For less than a millisecond, once.  False: nothing was seen, or nothing could be. */
-bool watch_nap(struct pollfd *p, size_t n, long ns);
+/* poll() that clears revents when it fails. */
+void watch_poll(struct pollfd *p, size_t n, int timeout);
 
 /* Milliseconds until limit_ms after from (now_ns()), as poll() takes them: -1
  * without a limit, 0 when it has passed. */
@@ -81,8 +70,10 @@ void watch_drain(int *fd, struct capture *c);
  * was handed the other end cannot make us wait for it. */
 void watch_drain_rest(int *fd, struct capture *c);
 
-/* The terminals, of the command and of the caller, before the command is released. */
-void watch_terminal(struct terminal *t, const struct signals *s);
+/* The terminals, of the command and of the caller, before the command is released.  The
+ * janitor, if there is one, learns how the caller's was. */
+struct janitor;
+void watch_terminal(struct terminal *t, const struct signals *s, const struct janitor *j);
 /* The rest of a terminal's output, as long as the reader takes any of it: one that is stuck
  * gets a moment, and so does anyone after the deadline (late).  A signal ends it, too. */
 void watch_drain_terminal(struct terminal *t, const struct signals *s, bool late);
@@ -94,20 +85,17 @@ void watch_fail_record(struct wire *w, enum brig_code *code, int *errnum, char *
 /* Why the command could not be executed. */
 void watch_exec_failed(const char *command, int errnum, struct brig_error *err);
 
-/* Moves aside what became of protected paths.  held has the namespace of the mounts by which
- * the command reached them, NULL: it had the machine's own.  res is NULL where there is
- * nobody to tell. */
+/* Moves aside what became of protected paths.  mntns is the mount namespace by which the
+ * command reached them, -1 for the machine's own.  res is NULL where there is nobody to
+ * tell. */
 enum {
 	SWEEP_KEPT = 1, /* what was there has been put back by a guard */
 	SWEEP_SEAL = 2, /* the mounts end with the run, whoever else is at work */
 };
-void watch_sweep(const struct protect *p, int wsfd, struct collect *held, unsigned how,
+void watch_sweep(const struct protect *p, int wsfd, int mntns, unsigned how,
 		 struct brig_result *res);
 /* A protect_report; the argument is the result, or NULL. */
 void watch_denied(void *arg, const char *path, enum protect_fate fate, const char *moved_to);
-/* Nobody enters the groups any more, and nobody waits for us until the command has ended:
- * what would take its time then. */
-void watch_foresee(struct cgroup *cg);
 /* Processor time by one way of counting.  The largest is the truth: who is reaped by nobody,
  * as his parent ignores SIGCHLD, is in the group's only; who came into a group late has been
  * elsewhere before. */

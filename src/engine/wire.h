@@ -15,22 +15,15 @@
 #include "brig.h"
 
 enum wire_type {
-	WIRE_PLAN = 1,   /* supervisor → builder: the plan is made, and as root the ids are
-			    mapped */
-	WIRE_TREES,      /* supervisor → builder, as root: the caller's trees, attached, in
-			    the plan's order; as many records as it takes */
-	WIRE_PTY,        /* child → supervisor: the terminal's master, one descriptor */
-	WIRE_NET,        /* child → supervisor: sockets of the sandbox's network, for
-			    the egress process; in the order of struct allow_net */
-	WIRE_CONFINED,   /* job → supervisor: all is taken away that does not need the tree;
-			    listener attached.  Not always said: see job.c */
-	WIRE_READY,      /* job → supervisor: confined and waiting; listener attached if it
-			    was not before */
+	WIRE_MAPPED = 1, /* supervisor → builder, as root: its ids are mapped */
+	WIRE_PTY,        /* builder → supervisor: the terminal's master, one descriptor */
+	WIRE_NET,        /* a visitor of a network namespace → supervisor: sockets for the
+			    egress process, in the order of struct allow_net */
+	WIRE_READY,      /* job → supervisor: confined and waiting; the filter's listener */
 	WIRE_GO,         /* supervisor → job: evidence is in, execute */
-	WIRE_FAIL,       /* child or job → supervisor: set-up failed, nothing ran */
-	WIRE_EXEC_FAIL,  /* job → supervisor: execve failed after release */
-	WIRE_GROUPS,     /* supervisor → job, or gate: version 1 groups are made, their
-			    `tasks` files attached; enter them */
+	WIRE_FAIL,       /* builder or job → supervisor: set-up failed, nothing ran */
+	WIRE_EXEC_FAIL,  /* job → supervisor: execve failed after the release */
+	WIRE__COUNT
 };
 
 struct wire {
@@ -39,15 +32,12 @@ struct wire {
 	int32_t errnum;
 	int32_t landlock_abi; /* WIRE_READY: version enforced, 0 none */
 	int32_t canary;       /* WIRE_READY: errno of the Landlock probe */
-	int32_t cpu;          /* WIRE_CONFINED, WIRE_READY: where its sender is, about to
-				 sleep; only a hint */
 	int32_t nproc;        /* of a tree's job, WIRE_READY: its RLIMIT_NPROC, 0 none of brig's */
 	char phase[24];
 	char what[200];
 };
 
-enum { WIRE_FDS = 64, WIRE_GROUPS_MAX = 4 };
-#define WIRE_SOON_NS 300000u /* see wire_wait_soon() */
+enum { WIRE_FDS = 64 };
 
 /* A record as it arrived: who sent it, by the kernel's word (-1: it did not say),
  * and what came along. */
@@ -66,8 +56,6 @@ int wire_recv(int sock, struct wire_in *in);
  * all of its descriptors (-EMFILE: there was no room for them).  No allocation.  0, or
  * -errno. */
 int wire_wait(int sock, enum wire_type type, struct wire_in *in);
-/* The same when it is on its way: see watch_linger(). */
-int wire_wait_soon(int sock, enum wire_type type, struct wire_in *in);
 /* The one descriptor that a record came with, or -1; all others are closed. */
 int wire_fd(struct wire_in *in);
 

@@ -132,26 +132,22 @@ unsigned plan_parents(struct planner *pl, const char *dst)
 		if (dst[i] != '/')
 			continue;
 		uint32_t op = pl->places[slot_of(pl, dst, i)];
-		if (op > found && covers(pl->p->ops[op - 1].kind)) {
-			pl->p->ops[op - 1].flags |= OPF_COVERED;
+		if (op > found && covers(pl->p->ops[op - 1].kind))
 			return 0;
-		}
 		if (op && !found) {
 			found = op;
 			from = i;
 		}
 	}
-	const unsigned within = found && plan_op_comes_last(&pl->p->ops[found - 1]) ?
-					OPF_WITHIN : 0;
 	/* and down again, making what is missing */
 	for (size_t i = from + 1; i < len; i++) {
 		if (dst[i] != '/')
 			continue;
 		memcpy(part, dst, i);
 		part[i] = '\0';
-		plan_add(pl, OP_DIR, part, within);
+		plan_add(pl, OP_DIR, part, 0);
 	}
-	return OPF_MKPOINT | within;
+	return OPF_MKPOINT;
 }
 
 void plan_rule(struct planner *pl, enum ll_class class, const char *path,
@@ -297,20 +293,6 @@ static void plan_placed(struct planner *pl)
 	free(v);
 }
 
-/* Something is mounted on what is there, whatever that is. */
-static struct plan_op *plan_cover(struct planner *pl, enum op_kind kind, const char *dst,
-				  unsigned flags)
-{
-	for (size_t i = strlen(dst); i > 0 && pl->cap_places; i--) {
-		uint32_t op = dst[i] == '/' || !dst[i] ? pl->places[slot_of(pl, dst, i)] : 0;
-		if (op && covers(pl->p->ops[op - 1].kind)) {
-			pl->p->ops[op - 1].flags |= OPF_COVERED;
-			break;
-		}
-	}
-	return plan_add(pl, kind, dst, flags);
-}
-
 /* Existing protected paths become read-only mounts of themselves. */
 static void plan_protect(struct planner *pl)
 {
@@ -327,7 +309,7 @@ static void plan_protect(struct planner *pl)
 			pl->failed = pl->too_long = true;
 			return;
 		}
-		struct plan_op *op = plan_cover(
+		struct plan_op *op = plan_add(
 			pl, e->kind == PROTECT_RO ? OP_RO : OP_PIN, path,
 			OPF_IDENTITY | (e->is_dir ? OPF_DIR : 0));
 		if (op) {
@@ -337,7 +319,8 @@ static void plan_protect(struct planner *pl)
 	}
 }
 
-bool plan_op_covers(const struct plan_op *op)
+/* Whether it is mounted on a tree of the caller's or the host's, and covers what is there. */
+static bool op_covers(const struct plan_op *op)
 {
 	switch (op->kind) {
 	case OP_BIND:
@@ -362,7 +345,7 @@ bool plan_op_covers(const struct plan_op *op)
 static bool covers_callers_tree(const struct plan *p)
 {
 	for (size_t i = 0; i < p->n_ops; i++)
-		if (plan_op_covers(&p->ops[i]))
+		if (op_covers(&p->ops[i]))
 			return true;
 	return false;
 }
@@ -435,10 +418,10 @@ int plan_finish(struct plan *p, struct brig_error *err)
 	plan_placed(&pl);
 	plan_protect(&pl);
 	for (char **m = s->masks; m && *m; m++)
-		plan_cover(&pl, OP_MASK, *m, OPF_USER);
+		plan_add(&pl, OP_MASK, *m, OPF_USER);
 	/* what is gone by now needs no mask */
 	for (char **m = s->key_masks; m && *m; m++)
-		plan_cover(&pl, OP_MASK, *m, OPF_USER | OPF_OPTIONAL);
+		plan_add(&pl, OP_MASK, *m, OPF_USER | OPF_OPTIONAL);
 
 	plan_hide(&pl);
 	p->lock = covers_callers_tree(p);

@@ -35,9 +35,7 @@ enum {
 	OPF_IDENTITY = 1u << 5, /* dev/ino must match what was checked */
 	OPF_USER = 1u << 6,     /* asked for by the caller, not by brig's own table */
 	OPF_MKPOINT = 1u << 7,  /* lies in brig's own tmpfs: make the mount point */
-	OPF_COVERED = 1u << 8,  /* a tree of the caller's that something is mounted on */
-	OPF_WITHIN = 1u << 9,   /* in a private tree that is on top of one of the caller's */
-	OPF_HIDDEN = 1u << 10,  /* a tree of the system's that one of the caller's is put over */
+	OPF_HIDDEN = 1u << 8,   /* a tree of the system's that one of the caller's is put over */
 };
 
 struct plan_op {
@@ -75,9 +73,10 @@ struct plan {
 			       must stay covered even after the end */
 };
 
-/* The namespaces every sandbox is born into.  The others take long, and are made
- * beside. */
-#define PLAN_NAMESPACES (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWCGROUP)
+/* The namespaces of every sandbox; its own network unless it has the host's. */
+#define PLAN_NAMESPACES                                                         \
+	(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC |            \
+	 CLONE_NEWUTS | CLONE_NEWCGROUP)
 
 static inline bool plan_own_net(const struct spec *s)
 {
@@ -94,21 +93,6 @@ void plan_free(struct plan *p);
 /* Candidates for argv[0]: itself, or along the PATH in env, never in the working
  * directory.  0 or -ENOMEM. */
 int plan_exec_paths(char **argv, char **env, char ***paths);
-
-/* Whether it is mounted on a tree of the caller's, or of the host's, and covers what is there. */
-bool plan_op_covers(const struct plan_op *op);
-/* A tree of the caller's, or something that is mounted on one or made in what is.  All else
- * is below none of these, and can come before. */
-static inline bool plan_op_comes_last(const struct plan_op *op)
-{
-	return op->bind || (op->flags & OPF_WITHIN) || plan_op_covers(op);
-}
-/* A tree of the caller's in brig's own tmpfs, on which nothing is mounted: with all that does
- * not come last in place it can be placed at any time. */
-static inline bool plan_op_is_leaf(const struct plan_op *op)
-{
-	return op->bind && (op->flags & (OPF_MKPOINT | OPF_COVERED | OPF_WITHIN)) == OPF_MKPOINT;
-}
 
 /* "bind", "tmpfs" … for explain and for error messages. */
 const char *plan_op_name(enum op_kind kind);

@@ -21,9 +21,9 @@ struct planner {
 /* Adds an operation; dst is copied.  Returns it, or NULL after a failure. */
 struct plan_op *plan_add(struct planner *pl, enum op_kind kind, const char *dst,
 			 unsigned flags);
-/* Makes the directories above dst that do not exist in the plan yet.  Flags for whatever
- * is put there: OPF_MKPOINT, and OPF_WITHIN if it is so; none when dst lies in a host
- * tree: brig never creates anything there, so the mount point has to exist. */
+/* Makes the directories above dst that do not exist in the plan yet.  The flags of what
+ * is put there: OPF_MKPOINT, or none when dst lies in a host tree, where brig never creates
+ * anything, so that the mount point has to exist. */
 unsigned plan_parents(struct planner *pl, const char *dst);
 void plan_rule(struct planner *pl, enum ll_class class, const char *path,
 	       bool is_dir);

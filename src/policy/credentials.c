@@ -8,17 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
 
-/*
- * Names of one directory stand together: each directory is opened once.  No
- * location lies below another.
- */
+/* No location lies below another. */
 static const struct {
 	/* Relative to HOME; a file or a directory.  Texts, not pointers, which would all
 	 * be adjusted at every start. */
@@ -235,80 +231,12 @@ bool credentials_below(const char *rel)
 	return false;
 }
 
-/* The names of a directory, as far as a bit for each one's hash tells. */
-struct names {
-	bool listed; /* else it may have any */
-	uint64_t bits[16];
-};
-
 /* One call's state. */
 struct sweep {
 	const struct credentials_shown *shown;
 	size_t n;
 	char ***masks;
-	int home;      /* its descriptor */
-	struct names in_home;
-	char *dir;     /* directory of the current group, relative to HOME */
-	size_t dirlen;
-	int fd;        /* and its descriptor; -1: absent */
-	struct names in_dir;
-	char real[PATH_MAX]; /* and its canonical path */
 };
-
-static unsigned hash_name(const char *name, size_t len)
-{
-	unsigned h = 2166136261u; /* FNV-1a */
-
-	/* some file systems take no notice of case */
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ ((unsigned char)name[i] | 0x20)) * 16777619u;
-	return (h ^ h >> 10) % 1024;
-}
-
-/* Most homes are small and hold few of a hundred places: one look at the list of
- * names saves asking for each of them. */
-static void list_names(struct names *v, int fd)
-{
-	_Alignas(struct sys_dirent) big_buffer char buf[6144];
-	long n = syscall(SYS_getdents64, fd, buf, sizeof buf), at = 0;
-
-	*v = (struct names){ 0 };
-	if (n <= 0)
-		return;
-	while (at < n) {
-		const struct sys_dirent *d = (const void *)(buf + at);
-		unsigned h = hash_name(d->name, strlen(d->name));
-		/* folding of more than ASCII is the file system's affair */
-		for (const char *p = d->name; *p && d->name[0] == '.'; p++)
-			if ((unsigned char)*p >= 0x80)
-				return;
-		v->bits[h / 64] |= 1ull << h % 64;
-		at += d->len;
-	}
-	/* a large one is not read to its end: then each place is asked for */
-	v->listed = syscall(SYS_getdents64, fd, buf, sizeof buf) == 0;
-}
-
-/* The first component of a path. */
-static bool may_have(const struct names *v, const char *path)
-{
-	unsigned h = hash_name(path, strcspn(path, "/"));
-
-	return !v->listed || (v->bits[h / 64] >> h % 64 & 1);
-}
-
-/* For reading, to list it, or else for looking names up. */
-static int open_listed(int at, const char *name, uint64_t resolve, struct names *v)
-{
-	int fd = sys_openat2(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC, resolve);
-
-	v->listed = false;
-	if (fd >= 0)
-		list_names(v, fd);
-	else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
-		fd = sys_openat2(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC, resolve);
-	return fd;
-}
 
 static int add_mask(struct sweep *s, const char *path)
 {
@@ -402,65 +330,27 @@ bool credentials_absent(int e)
 	return e == ENOENT || e == ENOTDIR || e == ELOOP || e == EACCES;
 }
 
-/* Opens the directory a location is in, unless it is open already.  -errno. */
-static int enter_group(struct sweep *s, const char *path, size_t len,
-			const char *home)
+static int mask_location(struct sweep *s, int home_fd, const char *home, const char *path)
 {
-	if (s->dir && s->dirlen == len && strncmp(s->dir, path, len) == 0)
-		return 0;
-	free(s->dir);
-	fd_close(&s->fd);
-	s->dir = strndup(path, len);
-	s->dirlen = len;
-	if (!s->dir)
-		return -ENOMEM;
-	const char *name = len ? s->dir : ".";
-	s->fd = open_listed(s->home, name, RESOLVE_NO_SYMLINKS, &s->in_dir);
-	if (s->fd >= 0) {
-		snprintf(s->real, sizeof s->real, "%s%s%s", home, len ? "/" : "",
-			 s->dir);
-		return 0;
-	}
-	if (errno == ENOENT || errno == ENOTDIR)
-		return 0;
-	/* a link on the way: ask the kernel where it leads */
-	s->fd = openat(s->home, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (s->fd < 0)
-		return credentials_absent(errno) ? 0 : -errno;
-	int r = fd_real_path(s->fd, s->real, sizeof s->real);
-	if (r < 0)
-		fd_close(&s->fd);
-	return r == -ENOENT ? 0 : r;
-}
-
-static int mask_location(struct sweep *s, const char *path, const char *home)
-{
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
 	big_buffer char real[PATH_MAX];
 	char c;
 
-	if (!may_have(&s->in_home, path))
-		return 0;
-	int r = enter_group(s, path, slash ? (size_t)(slash - path) : 0, home);
-	if (r < 0)
-		return r;
-	if (s->fd < 0 || !may_have(&s->in_dir, name))
-		return 0;
-	if (readlinkat(s->fd, name, &c, 1) < 0) {
-		if (errno != EINVAL) /* that: there, and no link */
-			return credentials_absent(errno) ? 0 : -errno;
-		int n = snprintf(real, sizeof real, "%s/%s", s->real, name);
+	/* EINVAL: there, and no link */
+	if (readlinkat(home_fd, path, &c, 1) < 0 && errno != EINVAL)
+		return credentials_absent(errno) ? 0 : -errno;
+	cleanup_close int fd = sys_openat2(home_fd, path, O_PATH | O_CLOEXEC,
+					   RESOLVE_NO_SYMLINKS);
+	if (fd >= 0) {
+		int n = snprintf(real, sizeof real, "%s/%s", home, path);
 		return n < PATH_MAX ? mask_images(s, real) : 0;
 	}
 	/* The link itself shows nothing; a mask goes on what it leads to. */
-	cleanup_close int fd = openat(s->fd, name, O_PATH | O_CLOEXEC);
+	if (errno == ELOOP)
+		fd = openat(home_fd, path, O_PATH | O_CLOEXEC);
 	if (fd < 0)
 		return credentials_absent(errno) ? 0 : -errno;
-	r = fd_real_path(fd, real, sizeof real);
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	return mask_images(s, real);
+	int r = fd_real_path(fd, real, sizeof real);
+	return r == 0 ? mask_images(s, real) : r == -ENOENT ? 0 : r;
 }
 
 static bool any_in_home(const char *home, const struct credentials_shown *shown,
@@ -478,21 +368,12 @@ int credentials_masks(const char *home, const struct credentials_shown *shown,
 {
 	if (!home || streq(home, "/") || !any_in_home(home, shown, n))
 		return 0;
-	big_buffer struct sweep s;
-	s.shown = shown;
-	s.n = n;
-	s.masks = masks;
-	s.dir = NULL;
-	s.dirlen = 0;
-	s.fd = -1;
-	s.home = open_listed(AT_FDCWD, home, 0, &s.in_home);
-	if (s.home < 0)
+	struct sweep s = { shown, n, masks };
+	cleanup_close int fd = openat(AT_FDCWD, home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
 		return credentials_absent(errno) ? 0 : -errno;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(locations); i++)
-		r = mask_location(&s, locations[i].path, home);
-	free(s.dir);
-	fd_close(&s.fd);
-	fd_close(&s.home);
+		r = mask_location(&s, fd, home, locations[i].path);
 	return r;
 }

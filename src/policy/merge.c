@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/str.h"
-#include "base/strindex.h"
 
 static int refuse(const struct brig_spec *in_force, const struct brig_spec *layer,
 		  enum opt o, const char *word, struct brig_error *err)
@@ -69,19 +69,9 @@ static int copy_origin(struct brig_spec *to, const struct origin *at,
 	return out->layer && (!at->file || out->file) ? 0 : -ENOMEM;
 }
 
-/* A word is in force from here on.  "none" drops what stands before it. */
-static int note_word(struct strindex *known, const char *word, size_t at)
-{
-	if (!streq(word, "none"))
-		return strindex_add(known, word, strlen(word), at);
-	strindex_free(known);
-	return 0;
-}
-
-/* The words of one option, with their origins; the texts of origins repeat, so
- * the last one kept is looked at first. */
-static int copy_all(struct brig_spec *to, const struct brig_spec *from, enum opt o,
-		    struct strindex *in_force)
+/* The words of one option, with their origins; the texts of origins repeat, so the last one
+ * kept is looked at first. */
+static int copy_all(struct brig_spec *to, const struct brig_spec *from, enum opt o)
 {
 	const struct req_value *rv = &from->o[o];
 	struct origin last = { 0 };
@@ -89,11 +79,7 @@ static int copy_all(struct brig_spec *to, const struct brig_spec *from, enum opt
 
 	for (size_t i = 0; rv->v && rv->v[i]; i++) {
 		const struct origin *at = &rv->at[i];
-		const char *word = rv->v[i];
 		int r = 0;
-		if (in_force && strindex_find(in_force, to->o[o].v, word, strlen(word)) !=
-					STRINDEX_NONE)
-			continue;
 		if (known && known->layer == at->layer && known->file == at->file) {
 			last.line = at->line;
 			last.column = at->column;
@@ -102,57 +88,81 @@ static int copy_all(struct brig_spec *to, const struct brig_spec *from, enum opt
 			known = at;
 		}
 		if (r == 0)
-			r = request_put(to, o, word, &last);
-		if (r == 0 && in_force)
-			r = note_word(in_force, word, to->o[o].n - 1);
+			r = request_put(to, o, rv->v[i], &last);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-/* What is there already is not added again. */
-static int add_words(struct brig_spec *to, const struct brig_spec *from, enum opt o)
+static int by_word(const void *x, const void *y)
 {
-	struct strindex in_force = { 0 };
-	int r = 0;
+	char **a = *(char **const *)x, **b = *(char **const *)y;
+	int c = strcmp(*a, *b);
 
-	for (size_t i = 0; r == 0 && i < to->o[o].n; i++)
-		r = note_word(&in_force, to->o[o].v[i], i);
-	if (r == 0)
-		r = copy_all(to, from, o, &in_force);
-	strindex_free(&in_force);
-	return r;
+	return c ? c : (a > b) - (a < b);
+}
+
+/* Of several like words the first stays.  "none" drops what stands before it. */
+static int drop_repeats(struct req_value *rv)
+{
+	size_t start = rv->n, kept;
+
+	while (start && !streq(rv->v[start - 1], "none"))
+		start--;
+	const size_t n = rv->n - start;
+	cleanup_free char ***sorted = calloc(n + 1, sizeof *sorted);
+	if (!sorted)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = &rv->v[start + i];
+	qsort(sorted, n, sizeof *sorted, by_word);
+	for (size_t i = n; i-- > 1;)
+		if (streq(*sorted[i], *sorted[i - 1])) {
+			free(*sorted[i]);
+			*sorted[i] = NULL;
+		}
+	kept = start;
+	for (size_t i = start; i < rv->n; i++)
+		if (rv->v[i]) {
+			rv->at[kept] = rv->at[i];
+			rv->v[kept++] = rv->v[i];
+		}
+	rv->v[kept] = NULL;
+	rv->n = kept;
+	return 0;
+}
+
+static bool has_name(const struct req_value *rv, const char *entry)
+{
+	size_t len = strcspn(entry, "=");
+
+	for (size_t i = 0; i < rv->n; i++)
+		if (strncmp(rv->v[i], entry, len) == 0 && strcspn(rv->v[i], "=") == len)
+			return true;
+	return false;
 }
 
 /* Later values of a name replace earlier ones. */
-static int drop_names(struct brig_spec *to, const struct brig_spec *from, enum opt o)
+static void drop_names(struct brig_spec *to, const struct brig_spec *from, enum opt o)
 {
 	struct req_value *rv = &to->o[o];
-	char **later = from->o[o].v;
-	struct strindex names = { 0 };
 	size_t kept = 0;
-	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < from->o[o].n; i++)
-		r = strindex_add(&names, later[i], strcspn(later[i], "="), i);
-	for (size_t i = 0; r == 0 && i < rv->n; i++) {
-		size_t len = strcspn(rv->v[i], "=");
-		if (strindex_find(&names, later, rv->v[i], len) != STRINDEX_NONE) {
+	for (size_t i = 0; i < rv->n; i++) {
+		if (has_name(&from->o[o], rv->v[i])) {
 			free(rv->v[i]);
 			continue;
 		}
 		rv->at[kept] = rv->at[i];
 		rv->v[kept++] = rv->v[i];
 	}
-	strindex_free(&names);
-	if (r < 0 || !rv->v)
-		return r;
+	if (!rv->v)
+		return;
 	rv->v[kept] = NULL;
 	rv->n = kept;
 	if (kept == 0)
 		request_unset(to, o);
-	return 0;
 }
 
 /* A default that is added to has to be written down first. */
@@ -185,7 +195,7 @@ static int apply_one(struct brig_spec *to, const struct brig_spec *from, enum op
 	if (merge == MERGE_ADD && !rv->v)
 		return 0; /* an empty list adds nothing: it is not "none of them" */
 	if (merge == MERGE_BY_NAME)
-		r = drop_names(to, from, o);
+		drop_names(to, from, o);
 	else if (merge == MERGE_REPLACE)
 		request_unset(to, o);
 	else
@@ -196,7 +206,8 @@ static int apply_one(struct brig_spec *to, const struct brig_spec *from, enum op
 		r = copy_origin(to, &rv->at[0], &at);
 		return r < 0 ? r : request_clear(to, o, &at);
 	}
-	return merge == MERGE_ADD ? add_words(to, from, o) : copy_all(to, from, o, NULL);
+	r = copy_all(to, from, o);
+	return r == 0 && merge == MERGE_ADD ? drop_repeats(&to->o[o]) : r;
 }
 
 /* Naming a host, or learning which, asks for the network the list is for, and for no

@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
@@ -17,7 +17,9 @@
 #include "base/idmap.h"
 #include "base/str.h"
 #include "base/layers.h"
+#include "policy/credentials.h"
 #include "policy/registries.h"
+#include "policy/resolve_internal.h"
 
 /*
  * Run by root, the sandbox gets an id of its own that no account has: above
@@ -114,7 +116,7 @@ static bool in_initial_userns(void)
 	return userns_here() != USERNS_OTHER;
 }
 
-/* As root after the workspace is known: its owner decides. */
+/* As root the workspace's owner decides. */
 static void resolve_ids(struct spec *s)
 {
 	uid_t uid = geteuid();
@@ -306,9 +308,8 @@ static const char *own_env(const char *name)
 }
 
 /* The allow-list, with groups written out. */
-static int resolve_allow(const struct brig_spec *rq, struct spec *s)
+static int resolve_allow(const struct brig_spec *rq, struct spec *s, const char *home)
 {
-	cleanup_free char *home = caller_home();
 	int r = 0;
 
 	for (char **a = rq->o[OPT_ALLOW].v; a && *a && r == 0; a++)
@@ -318,7 +319,7 @@ static int resolve_allow(const struct brig_spec *rq, struct spec *s)
 }
 
 /* What the backend is, and what only some of them use. */
-static int resolve_backend(const struct brig_spec *rq, struct spec *s)
+static int resolve_backend(const struct brig_spec *rq, struct spec *s, const char *home)
 {
 	static const enum net_mode modes[] = { NET_NONE, NET_ALLOW, NET_HOST };
 	static const char *const words[] = { "none", "allow", "host" };
@@ -337,7 +338,7 @@ static int resolve_backend(const struct brig_spec *rq, struct spec *s)
 	s->writable_root = !request_flag(rq, OPT_READ_ONLY);
 	parse_uint(request_text(rq, OPT_DOCKER_POOL), UINT64_MAX, &s->pool_size);
 	s->pool_idle_ms = milli_of(rq, OPT_DOCKER_IDLE);
-	if (s->net == NET_ALLOW && resolve_allow(rq, s) < 0)
+	if (s->net == NET_ALLOW && resolve_allow(rq, s, home) < 0)
 		return -ENOMEM;
 	return copy_text(&s->image, rq, OPT_IMAGE) < 0 ||
 	       copy_text(&s->runtime, rq, OPT_RUNTIME) < 0 ||
@@ -347,24 +348,8 @@ static int resolve_backend(const struct brig_spec *rq, struct spec *s)
 	       copy_list(&s->wrapper, rq, OPT_WRAPPER) < 0 ? -ENOMEM : 0;
 }
 
-/* For who has to guess before the workspace is opened. */
-static bool seems_roots(const char *workspace)
-{
-	struct stat st;
-
-	return stat(workspace ? workspace : ".", &st) == 0 && st.st_uid == 0;
-}
-
-/* A spec whose second half is still to be found out, or has been. */
-struct pending {
-	struct spec spec; /* first: spec_free() frees all of it */
-	const struct brig_spec *rq;
-	bool done;
-	int result;
-	struct brig_error err;
-};
-
-static int resolve_first(const struct brig_spec *rq, struct spec *s,
+/* What the words alone decide: no file is looked at but the filter's profile. */
+static int resolve_words(const struct brig_spec *rq, struct spec *s, const struct home *home,
 			 struct brig_error *err)
 {
 	int r = check_command(rq, err);
@@ -376,7 +361,7 @@ static int resolve_first(const struct brig_spec *rq, struct spec *s,
 	if (r < 0)
 		return err_set(err, BRIG_E_SETUP_FAILED, -r, "policy",
 			       "no randomness for an id");
-	if (resolve_backend(rq, s) < 0)
+	if (resolve_backend(rq, s, home->path) < 0)
 		goto no_memory;
 	s->capture = request_flag(rq, OPT_JSON);
 	s->pty = request_flag(rq, OPT_PTY);
@@ -391,14 +376,6 @@ static int resolve_first(const struct brig_spec *rq, struct spec *s,
 	const char *name = request_text(rq, OPT_NAME);
 	if (name && !(s->name = strdup(name)))
 		goto no_memory;
-	s->n_named = strv_len(rq->o[OPT_RO].v) + strv_len(rq->o[OPT_RW].v) +
-		     strv_len(rq->o[OPT_MASK].v);
-	s->maybe_root = geteuid() == 0;
-	/* And for everybody: a directory that is mounted by being looked at should be there
-	 * before the mounts are copied. */
-	s->roots_workspace = seems_roots(request_text(rq, OPT_WORKSPACE));
-	if (!s->maybe_root)
-		resolve_ids(s);
 	return resolve_seccomp(rq, s, err);
 
 no_memory:
@@ -415,53 +392,59 @@ static int explained(int r, struct brig_error *err)
 	return r;
 }
 
-static int resolve_rest(void *arg, struct brig_error *err)
+static void look_home(struct home *h)
 {
-	struct pending *p = arg;
+	big_buffer char real[PATH_MAX];
 
-	if (!p->done) {
-		p->done = true;
-		p->result = resolve_workspace(p->rq, &p->spec, &p->err);
-		if (p->result == 0 && p->spec.maybe_root)
-			resolve_ids(&p->spec);
-		if (p->result == 0)
-			p->result = resolve_shown(p->rq, &p->spec, &p->err);
-		if (p->result == 0)
-			p->result = resolve_env(p->rq, &p->spec, &p->err);
-		explained(p->result, &p->err);
-	}
-	if (p->result < 0 && err)
-		*err = p->err;
-	return p->result;
+	*h = (struct home){ .path = caller_home() };
+	if (!h->path)
+		return;
+	cleanup_close int fd = fd_open_real(AT_FDCWD, h->path, real, sizeof real);
+	h->real = fd < 0 ? NULL : strdup(real);
+	h->error = fd < 0 ? -fd : ENOMEM;
 }
 
-int policy_begin(const struct brig_spec *rq, struct spec **out, struct brig_error *err)
+/* What keeps HOME out of sight must not be left out because HOME could not be found. */
+static int check_home(const struct home *h, struct brig_error *err)
 {
-	struct pending *p = calloc(1, sizeof *p);
-	if (!p)
-		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "spec");
-	struct spec *s = &p->spec;
-	p->rq = rq;
-	s->rest = resolve_rest;
-	s->rest_arg = p;
-	s->workspace.fd = -1;
-	s->env_fd = -1;
-	int r = explained(resolve_first(rq, s, err), err);
-	if (r < 0) {
-		spec_free(s);
+	if (!h->path || h->real || credentials_absent(h->error))
+		return 0;
+	cleanup_free char *text = str_printable(h->path);
+	err_set(err, BRIG_E_SETUP_FAILED, h->error, "policy", "looking at %.200s",
+		text ? text : "HOME");
+	err_fix(err, "see that HOME can be read, or set it to a directory that can");
+	return -h->error;
+}
+
+static int resolve_all(const struct brig_spec *rq, struct spec *s, const struct home *home,
+		       struct brig_error *err)
+{
+	int r = resolve_words(rq, s, home, err);
+	if (r == 0)
+		r = resolve_workspace(rq, s, home, err);
+	if (r == 0)
+		r = check_home(home, err);
+	if (r < 0)
 		return r;
-	}
-	*out = s;
-	return 0;
+	resolve_ids(s);
+	r = resolve_shown(rq, s, home, err);
+	return r == 0 ? resolve_env(rq, s, err) : r;
 }
 
 int policy_resolve(const struct brig_spec *rq, struct spec **out,
 		   struct brig_error *err)
 {
-	struct spec *s = NULL;
-	int r = policy_begin(rq, &s, err);
-	if (r == 0)
-		r = spec_complete(s, err);
+	struct spec *s = calloc(1, sizeof *s);
+
+	if (!s)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "spec");
+	s->workspace.fd = -1;
+	s->env_fd = -1;
+	struct home home;
+	look_home(&home);
+	int r = explained(resolve_all(rq, s, &home, err), err);
+	free(home.path);
+	free(home.real);
 	if (r < 0) {
 		spec_free(s);
 		return r;

@@ -8,19 +8,10 @@
 /*
  * Words → spec.  Opens what is named (by descriptor, so that what was checked
  * is what will be used), checks everything, decides nothing by guessing.
- * *out is freed with spec_free() and free() via spec_free.  -errno with err.
+ * *out is freed with spec_free().  -errno with err.
  */
 int policy_resolve(const struct brig_spec *rq, struct spec **out,
 		   struct brig_error *err);
-/* The same, but for what spec_complete() finds out, while rq is still there. */
-int policy_begin(const struct brig_spec *rq, struct spec **out, struct brig_error *err);
-
-/* The parts, one file each: the workspace; what is shown besides; the environment. */
-int resolve_workspace(const struct brig_spec *rq, struct spec *s,
-		      struct brig_error *err);
-int resolve_shown(const struct brig_spec *rq, struct spec *s, struct brig_error *err);
-int resolve_env(const struct brig_spec *rq, struct spec *s,
-		struct brig_error *err);
 
 /* The caller's home directory: $HOME when absolute, else passwd; or NULL. */
 char *caller_home(void);

@@ -14,7 +14,6 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "base/strindex.h"
 #include "policy/resolve.h"
 #include "policy/resolve_internal.h"
 
@@ -26,13 +25,9 @@ static const char *const system_trees[] = {
 	"/boot", "/var", "/run",
 };
 
-int bind_identify(struct spec_bind *b, const char *real)
+int bind_identify(struct spec_bind *b, const struct stat *st, const char *real)
 {
-	struct stat st;
-
-	if (fstat(b->fd, &st) < 0)
-		return -errno;
-	if (st.st_nlink == 0)
+	if (st->st_nlink == 0)
 		return -ENOENT;
 	if (!real) {
 		big_buffer char path[PATH_MAX];
@@ -43,11 +38,11 @@ int bind_identify(struct spec_bind *b, const char *real)
 	} else {
 		b->src = strdup(real);
 	}
-	b->dev = st.st_dev;
-	b->ino = st.st_ino;
-	b->is_dir = S_ISDIR(st.st_mode);
-	b->owner_uid = st.st_uid;
-	b->owner_gid = st.st_gid;
+	b->dev = st->st_dev;
+	b->ino = st->st_ino;
+	b->is_dir = S_ISDIR(st->st_mode);
+	b->owner_uid = st->st_uid;
+	b->owner_gid = st->st_gid;
 	return b->src ? 0 : -ENOMEM;
 }
 
@@ -104,7 +99,8 @@ static struct spec_bind *next_bind(struct spec *s)
 	return b;
 }
 
-int bind_add(struct spec *s, int fd, const char *real, const char *dst)
+int bind_add(struct spec *s, int fd, const struct stat *st, const char *real,
+	     const char *dst)
 {
 	struct spec_bind *b = next_bind(s);
 
@@ -115,7 +111,7 @@ int bind_add(struct spec *s, int fd, const char *real, const char *dst)
 	b->fd = fd;
 	b->dst = strdup(dst);
 	s->n_binds++; /* from here on spec_free() owns it */
-	return b->dst ? bind_identify(b, real) : -ENOMEM;
+	return b->dst ? bind_identify(b, st, real) : -ENOMEM;
 }
 
 bool is_kernel_fs(int fd)
@@ -126,23 +122,11 @@ bool is_kernel_fs(int fd)
 	       fs.f_type == SYSFS_MAGIC;
 }
 
-static bool of_kernel(const struct spec *s, const struct spec_bind *b)
-{
-	const struct spec_bind *last = b > s->binds ? b - 1 : NULL;
-
-	/* that one was asked about, and is of the same file system */
-	if (last && !last->tool && last->dev == b->dev)
-		return false;
-	return is_kernel_fs(b->fd);
-}
-
 /* Nothing is shown of, or put in the place of, what brig makes itself. */
-static int check_own(const struct spec *s, const struct spec_bind *b, const char *opt,
-		     const char *text, struct brig_error *err)
+static int check_own(const struct spec_bind *b, const char *opt, const char *text,
+		     struct brig_error *err)
 {
-	bool kernel_fs = of_kernel(s, b);
-
-	if (!streq(b->dst, "/") && !streq(b->src, "/") && !kernel_fs &&
+	if (!streq(b->dst, "/") && !streq(b->src, "/") && !is_kernel_fs(b->fd) &&
 	    !path_hits_own(b->dst) && !path_hits_own(b->src))
 		return 0;
 	err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
@@ -179,7 +163,8 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 		return -e;
 	}
 	s->n_binds++; /* from here on spec_free() owns it */
-	int r = bind_identify(b, real);
+	struct stat st;
+	int r = fstat(b->fd, &st) < 0 ? -errno : bind_identify(b, &st, real);
 	if (r < 0) {
 		err_set(err, BRIG_E_BAD_MOUNT, -r, "policy", "%s %.200s", opt, src);
 		err_fix(err, "give a path that exists");
@@ -203,32 +188,32 @@ static int add_bind(struct spec *s, const char *text, bool writable,
 		err_fix(err, "write the target as an absolute path: SRC:/DST");
 		return r;
 	}
-	return check_own(s, b, opt, text, err);
+	return check_own(b, opt, text, err);
 }
 
-static int refuse_overlap(const char *dst, struct brig_error *err)
+static int by_text(const void *x, const void *y)
 {
-	err_set(err, BRIG_E_BAD_MOUNT, 0, "policy", "two binds would appear at %.200s", dst);
-	err_fix(err, "give each a target of its own: SRC:DST");
-	return -EINVAL;
+	return strcmp(*(char *const *)x, *(char *const *)y);
 }
 
 static int check_overlap(const struct spec *s, struct brig_error *err)
 {
-	size_t n = s->n_binds + 1;
+	const size_t n = s->n_binds + 1;
 	cleanup_free char **dst = calloc(n, sizeof *dst);
-	struct strindex seen = { 0 };
-	int r = dst ? 0 : -ENOMEM;
 
-	for (size_t i = 0; r == 0 && i < n; i++) {
+	if (!dst)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "binds");
+	for (size_t i = 0; i < n; i++)
 		dst[i] = i ? s->binds[i - 1].dst : s->workspace.dst;
-		size_t len = strlen(dst[i]);
-		r = strindex_find(&seen, dst, dst[i], len) != STRINDEX_NONE ?
-			    refuse_overlap(dst[i], err) :
-			    strindex_add(&seen, dst[i], len, i);
-	}
-	strindex_free(&seen);
-	return r == -ENOMEM ? err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "binds") : r;
+	qsort(dst, n, sizeof *dst, by_text);
+	for (size_t i = 1; i < n; i++)
+		if (streq(dst[i - 1], dst[i])) {
+			err_set(err, BRIG_E_BAD_MOUNT, 0, "policy",
+				"two binds would appear at %.200s", dst[i]);
+			err_fix(err, "give each a target of its own: SRC:DST");
+			return -EINVAL;
+		}
+	return 0;
 }
 
 /* The command would start in a place that it may not enter.  Links on the way are the
@@ -315,7 +300,7 @@ static int add_binds(const struct brig_spec *rq, enum opt o, bool writable,
 	return r;
 }
 
-int resolve_binds(const struct brig_spec *rq, struct spec *s,
+int resolve_binds(const struct brig_spec *rq, struct spec *s, const struct home *home,
 		  struct brig_error *err)
 {
 	int r = add_binds(rq, OPT_RO, false, s, err);
@@ -326,5 +311,5 @@ int resolve_binds(const struct brig_spec *rq, struct spec *s,
 		r = check_overlap(s, err);
 	if (r == 0)
 		r = resolve_masks(rq, s, err);
-	return r == 0 ? resolve_tools(rq, s, err) : r;
+	return r == 0 ? resolve_tools(rq, s, home, err) : r;
 }

@@ -11,10 +11,9 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "base/strindex.h"
 #include "confine/netns_allow.h"
 #include "policy/envrules.h"
-#include "policy/resolve.h"
+#include "policy/resolve_internal.h"
 
 #define ENV_FD_MAX (1u << 20)
 
@@ -22,23 +21,58 @@
 struct env {
 	struct spec *s;
 	size_t n; /* entries in s->env */
-	struct strindex names;
 };
 
-/* Sets or replaces NAME=VALUE; entry is taken over. */
+/* NAME=VALUE, which is taken over.  Of several with one name the last one counts: settle(). */
 static int env_put(struct env *e, char *entry)
 {
-	if (!entry)
+	return strv_put(&e->s->env, &e->n, entry);
+}
+
+struct named {
+	char *entry;
+	size_t len, at; /* of the name; and where the entry was */
+};
+
+static int by_name(const void *x, const void *y)
+{
+	const struct named *a = x, *b = y;
+	int c = memcmp(a->entry, b->entry, a->len < b->len ? a->len : b->len);
+
+	if (c == 0)
+		c = (a->len > b->len) - (a->len < b->len);
+	return c ? c : (a->at > b->at) - (a->at < b->at);
+}
+
+/* Leaves one entry for each name: the last value, where the name stood first. */
+static int settle(struct env *e)
+{
+	char **env = e->s->env;
+	cleanup_free struct named *v = calloc(e->n, sizeof *v);
+	size_t first = 0, kept = 0;
+
+	if (!v)
 		return -ENOMEM;
-	char **v = e->s->env;
-	size_t len = strcspn(entry, "="), at = strindex_find(&e->names, v, entry, len);
-	if (at != STRINDEX_NONE) {
-		free(v[at]);
-		v[at] = entry;
-		return 0;
+	for (size_t i = 0; i < e->n; i++) {
+		v[i] = (struct named){ env[i], strcspn(env[i], "="), i };
+		env[i] = NULL;
 	}
-	int r = strv_put(&e->s->env, &e->n, entry);
-	return r < 0 ? r : strindex_add(&e->names, entry, len, e->n - 1);
+	qsort(v, e->n, sizeof *v, by_name);
+	for (size_t i = 0; i < e->n; i++) {
+		const struct named *next = i + 1 < e->n ? &v[i + 1] : NULL;
+		if (next && next->len == v[i].len &&
+		    !memcmp(next->entry, v[i].entry, next->len)) {
+			free(v[i].entry);
+			continue;
+		}
+		env[v[first].at] = v[i].entry;
+		first = i + 1;
+	}
+	for (size_t i = 0; i < e->n; i++)
+		if (env[i])
+			env[kept++] = env[i];
+	env[kept] = NULL;
+	return 0;
 }
 
 static int bad_env(struct brig_error *err, const char *opt, const char *name,
@@ -274,6 +308,7 @@ int resolve_env(const struct brig_spec *rq, struct spec *s,
 	struct env e = { .s = s };
 	int r = put_all(rq, &e, err);
 
-	strindex_free(&e.names);
+	if (r == 0 && settle(&e) < 0)
+		r = err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "environment");
 	return r;
 }

@@ -61,12 +61,12 @@ static int bad_workspace(struct brig_error *err, int e, const char *path,
 	return e ? -e : -EINVAL;
 }
 
-static bool is_at(int fd, const char *path)
+static bool is_at(const struct stat *st, const char *path)
 {
-	struct stat a, b;
+	struct stat there;
 
-	return path[0] == '/' && fstat(fd, &a) == 0 && stat(path, &b) == 0 &&
-	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return path[0] == '/' && stat(path, &there) == 0 && st->st_dev == there.st_dev &&
+	       st->st_ino == there.st_ino;
 }
 
 /* How much of a path names the thing itself: behind a link, "/" and "/." would follow it. */
@@ -88,7 +88,7 @@ static size_t own_name(const char *path, size_t len)
  * canonical, and so is the working directory's while it is still there.  Else real is
  * empty.
  */
-static int open_named(const char *path, char real[static PATH_MAX])
+static int open_named(const char *path, struct stat *st, char real[static PATH_MAX])
 {
 	/* O_NOFOLLOW: a link could be re-pointed by whoever owns it, and then
 	 * the tree that is writable is no longer the one that was named. */
@@ -100,20 +100,25 @@ static int open_named(const char *path, char real[static PATH_MAX])
 	if (path_is_plain(path) && len < PATH_MAX)
 		fd = sys_openat2(AT_FDCWD, path, flags,
 				 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	const size_t own = own_name(path, len);
 	if (fd >= 0) {
 		memcpy(real, path, len + 1);
-		return fd;
-	}
-	const size_t own = own_name(path, len);
-	if (own < len && own < PATH_MAX) {
+	} else if (own < len && own < PATH_MAX) {
 		memcpy(real, path, own);
 		real[own] = '\0';
 		fd = openat(AT_FDCWD, real, flags);
 		real[0] = '\0';
-		return fd;
+	} else {
+		fd = openat(AT_FDCWD, path, flags);
 	}
-	fd = openat(AT_FDCWD, path, flags);
-	if (fd >= 0 && streq(path, ".") && (!getcwd(real, PATH_MAX) || !is_at(fd, real)))
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, st) < 0) {
+		int e = errno;
+		close(fd);
+		return -e;
+	}
+	if (streq(path, ".") && (!getcwd(real, PATH_MAX) || !is_at(st, real)))
 		real[0] = '\0';
 	return fd;
 }
@@ -125,13 +130,11 @@ static int open_workspace(const char *given, struct spec *s,
 	const char *path = given ? given : ".";
 	big_buffer char named[PATH_MAX];
 
-	w->fd = open_named(path, named);
+	struct stat st = { 0 };
+	w->fd = open_named(path, &st, named);
 	if (w->fd < 0)
-		return bad_workspace(err, errno, path, "",
+		return bad_workspace(err, -w->fd, path, "",
 				     "give an existing directory: --workspace DIR");
-	struct stat st;
-	if (fstat(w->fd, &st) < 0)
-		return bad_workspace(err, errno, path, "", "");
 	if (S_ISLNK(st.st_mode)) {
 		char real[PATH_MAX] = "";
 		if (!realpath(path, real))
@@ -147,7 +150,7 @@ static int open_workspace(const char *given, struct spec *s,
 	if (st.st_nlink == 0)
 		return bad_workspace(err, ENOENT, path, "was deleted",
 				     "change to a directory that exists");
-	int r = bind_identify(w, named[0] ? named : NULL);
+	int r = bind_identify(w, &st, named[0] ? named : NULL);
 	if (r < 0)
 		return bad_workspace(err, -r, path, "", "give an existing directory");
 	if (faccessat(w->fd, ".", R_OK | X_OK, AT_EACCESS) < 0)
@@ -175,7 +178,7 @@ static int check_workspace_root(const struct brig_spec *rq, const struct spec *s
 }
 
 static int check_workspace_place(const struct brig_spec *rq, struct spec *s,
-				 struct brig_error *err)
+				 const char *home, struct brig_error *err)
 {
 	struct spec_bind *w = &s->workspace;
 	const char *at = request_text(rq, OPT_AT);
@@ -188,12 +191,10 @@ static int check_workspace_place(const struct brig_spec *rq, struct spec *s,
 	    path_is_under(w->src, "/sys"))
 		return bad_workspace(err, 0, w->src, "is the kernel's, and not a place for files",
 				     "give a project directory: --workspace DIR");
-	cleanup_free char *home = caller_home();
-	big_buffer char real_home[PATH_MAX];
-	if (home && realpath(home, real_home) && !streq(real_home, "/") &&
-	    path_is_under(real_home, w->src) && !request_flag(rq, OPT_ALLOW_HOME))
+	if (home && !streq(home, "/") && path_is_under(home, w->src) &&
+	    !request_flag(rq, OPT_ALLOW_HOME))
 		return bad_workspace(err, 0, w->src,
-				     streq(real_home, w->src) ?
+				     streq(home, w->src) ?
 					     "is the home directory itself" :
 					     "contains the home directory",
 				     "give a project directory, or add --allow-home "
@@ -228,7 +229,9 @@ static int resolve_cwd(const struct brig_spec *rq, struct spec *s,
 	cleanup_close int fd = -1;
 	const char *rel = "";
 
-	if (!given) {
+	if (!given && !request_text(rq, OPT_WORKSPACE)) {
+		rel = ""; /* the workspace is where the caller is */
+	} else if (!given) {
 		/* the caller's own directory, when it lies in the workspace */
 		if (getcwd(here, sizeof here) && path_is_under(here, w->src))
 			rel = here + strlen(w->src);
@@ -246,10 +249,14 @@ static int resolve_cwd(const struct brig_spec *rq, struct spec *s,
 	}
 	while (*rel == '/')
 		rel++;
+	if (!*rel) {
+		s->cwd = strdup("");
+		return s->cwd ? 0 : err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "cwd");
+	}
 	/* The kernel decides what "inside" means, not string comparison: ".."
 	 * and links that lead out are refused here and again at run time
 	 * (CVE-2025-59532). */
-	fd = sys_openat2(w->fd, *rel ? rel : ".", O_PATH | O_DIRECTORY | O_CLOEXEC,
+	fd = sys_openat2(w->fd, rel, O_PATH | O_DIRECTORY | O_CLOEXEC,
 			 RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 	if (fd < 0) {
 		if (errno == EXDEV)
@@ -321,11 +328,10 @@ static bool home_fits(const struct spec *s, const char *home)
 
 /* HOME inside has the caller's path, so that configuration that names it
  * still makes sense, but it is a private, empty directory. */
-static int resolve_home(struct spec *s, struct brig_error *err)
+static int resolve_home(struct spec *s, const char *home, struct brig_error *err)
 {
 	static const char *const others[] = { "/home/sandbox", "/run/home",
 					      "/sandbox-home" };
-	cleanup_free char *home = caller_home();
 	const char *use = NULL;
 
 	if (home && home_fits(s, home) &&
@@ -338,12 +344,12 @@ static int resolve_home(struct spec *s, struct brig_error *err)
 	return s->home ? 0 : err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "HOME");
 }
 
-int resolve_workspace(const struct brig_spec *rq, struct spec *s,
+int resolve_workspace(const struct brig_spec *rq, struct spec *s, const struct home *home,
 		      struct brig_error *err)
 {
 	int r = open_workspace(request_text(rq, OPT_WORKSPACE), s, err);
 	if (r == 0)
-		r = check_workspace_place(rq, s, err);
+		r = check_workspace_place(rq, s, home->real, err);
 	if (r == 0)
 		r = check_locked_path(rq, OPT_WORKSPACE, s->workspace.src, err);
 	if (r == 0)
@@ -354,11 +360,12 @@ int resolve_workspace(const struct brig_spec *rq, struct spec *s,
 	return r;
 }
 
-int resolve_shown(const struct brig_spec *rq, struct spec *s, struct brig_error *err)
+int resolve_shown(const struct brig_spec *rq, struct spec *s, const struct home *home,
+		  struct brig_error *err)
 {
 	/* in a tree that cannot be written there is nothing to protect */
 	int r = s->workspace.writable ? resolve_protect(rq, s, err) : 0;
 	if (r == 0)
-		r = resolve_home(s, err);
-	return r == 0 ? resolve_binds(rq, s, err) : r;
+		r = resolve_home(s, home->path, err);
+	return r == 0 ? resolve_binds(rq, s, home, err) : r;
 }

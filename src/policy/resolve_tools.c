@@ -45,16 +45,18 @@ static struct credentials_shown *shown_trees(const struct spec *s, size_t *n)
 	return v;
 }
 
-/* The source was looked up a moment ago and had no link in its path: if it has
- * one now, somebody is playing. */
-static int show(struct spec *s, const struct toolchain_mount *m,
-		struct brig_error *err)
+/* What was not opened when it was found had no link in its path: if it has one now, somebody
+ * is playing. */
+static int show(struct spec *s, struct toolchain_mount *m, struct brig_error *err)
 {
-	int fd = sys_openat2(AT_FDCWD, m->src, O_PATH | O_CLOEXEC, RESOLVE_NO_SYMLINKS);
-
-	if (fd < 0 && m->optional && errno == ENOENT)
-		return 0;
-	int r = fd < 0 ? -errno : bind_add(s, fd, m->src, m->dst);
+	if (m->fd < 0) {
+		m->fd = sys_openat2(AT_FDCWD, m->src, O_PATH | O_CLOEXEC, RESOLVE_NO_SYMLINKS);
+		if (m->fd < 0 && m->optional && errno == ENOENT)
+			return 0;
+		if (m->fd >= 0 && fstat(m->fd, &m->st) < 0)
+			fd_close(&m->fd);
+	}
+	int r = m->fd < 0 ? -errno : bind_add(s, take_fd(&m->fd), &m->st, m->src, m->dst);
 	if (r == 0) {
 		s->binds[s->n_binds - 1].tool = true;
 		return 0;
@@ -86,17 +88,19 @@ static int protect_hooks(struct spec *s, const char *path, const char *home)
 	return strv_add(&s->protect, norm + strlen(ws) + 1);
 }
 
-static int show_tools(const struct brig_spec *rq, struct spec *s, const char *home,
+static int show_tools(const struct brig_spec *rq, struct spec *s, const struct home *home,
 		      unsigned presets, struct brig_error *err)
 {
 	size_t n;
 	cleanup_free struct credentials_shown *shown = shown_trees(s, &n);
 	const struct toolchain_input in = {
-		.home = home,
+		.home = home->path,
+		.home_real = home->real,
 		.home_inside = s->home,
 		.path = getenv("PATH"),
 		.workspace_src = s->workspace.src,
 		.workspace_dst = s->workspace.dst,
+		.workspace_fd = s->workspace.fd,
 		.shown = shown,
 		.n_shown = n - 1, /* the workspace is named above */
 		.presets = presets,
@@ -116,26 +120,20 @@ static int show_tools(const struct brig_spec *rq, struct spec *s, const char *ho
 	s->tool_env = take_ptr(found.env);
 	s->gitconfig = take_ptr(found.gitconfig);
 	if (r == 0)
-		r = protect_hooks(s, found.hooks, home);
+		r = protect_hooks(s, found.hooks, home->path);
 	s->notes = take_ptr(found.notes);
 	toolchain_free(&found);
 	return r;
 }
 
-static int mask_credentials(struct spec *s, const char *home, struct brig_error *err)
+static int mask_credentials(struct spec *s, const struct home *home, struct brig_error *err)
 {
-	big_buffer char real[PATH_MAX];
 	size_t n;
-	int r = 0;
+	cleanup_free struct credentials_shown *shown = shown_trees(s, &n);
+	int r = shown ? credentials_masks(home->real, shown, n, &s->key_masks) : -ENOMEM;
 
-	if (!realpath(home, real)) {
-		r = credentials_absent(errno) ? 0 : -errno;
-	} else {
-		cleanup_free struct credentials_shown *shown = shown_trees(s, &n);
-		r = shown ? credentials_masks(real, shown, n, &s->key_masks) : -ENOMEM;
-	}
 	if (r < 0 && r != -ENOMEM) {
-		cleanup_free char *text = str_printable(home);
+		cleanup_free char *text = str_printable(home->path);
 		err_set(err, BRIG_E_SETUP_FAILED, -r, "policy",
 			"looking for credentials to hide in %.200s", text ? text : "HOME");
 		err_fix(err, "see that HOME can be read, or set it to a directory that can");
@@ -143,10 +141,9 @@ static int mask_credentials(struct spec *s, const char *home, struct brig_error 
 	return r;
 }
 
-int resolve_tools(const struct brig_spec *rq, struct spec *s,
+int resolve_tools(const struct brig_spec *rq, struct spec *s, const struct home *home,
 		  struct brig_error *err)
 {
-	cleanup_free char *home = caller_home();
 	bool failed;
 	unsigned presets = presets_of(rq, &failed);
 	int r = failed ? -ENOMEM : 0;
@@ -160,11 +157,11 @@ int resolve_tools(const struct brig_spec *rq, struct spec *s,
 	if (r == 0 && presets)
 		r = show_tools(rq, s, home, presets, err);
 	if (r == 0 && !(presets & TOOLCHAIN_BIT(TOOLCHAIN_GIT))) {
-		const struct toolchain_input in = { .home = home, .env = own_env };
+		const struct toolchain_input in = { .home = home->path, .env = own_env };
 		cleanup_free char *hooks = toolchain_hooks(&in);
-		r = protect_hooks(s, hooks, home);
+		r = protect_hooks(s, hooks, home->path);
 	}
-	if (r == 0 && home && s->backend != BACKEND_NONE && s->backend != BACKEND_WRAPPER)
+	if (r == 0 && home->real && s->backend != BACKEND_NONE && s->backend != BACKEND_WRAPPER)
 		r = mask_credentials(s, home, err);
 	return r == -ENOMEM && (!err || err->code == BRIG_E_OK) ?
 		       err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "toolchains") : r;

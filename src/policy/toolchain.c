@@ -68,12 +68,17 @@ bool toolchain_parse(const char *word, unsigned *bits)
 	return false;
 }
 
+void mount_free(struct toolchain_mount *m)
+{
+	free(m->src);
+	free(m->dst);
+	fd_close(&m->fd);
+}
+
 void toolchain_free(struct toolchain *t)
 {
-	for (size_t i = 0; i < t->n_mounts; i++) {
-		free(t->mounts[i].src);
-		free(t->mounts[i].dst);
-	}
+	for (size_t i = 0; i < t->n_mounts; i++)
+		mount_free(&t->mounts[i]);
 	free(t->mounts);
 	strv_free(t->path);
 	strv_free(t->env);
@@ -249,7 +254,7 @@ static bool fits_beside(const struct toolchain_mount *m, const char *src,
 	       streq(src + strlen(m->src), dst + strlen(m->dst));
 }
 
-static bool mount_fits(const struct finder *f, const struct toolchain_mount *m)
+bool mount_fits(const struct finder *f, const struct toolchain_mount *m)
 {
 	const struct toolchain_input *in = f->in;
 
@@ -280,8 +285,7 @@ static void settle_mounts(struct finder *f)
 		 * whatever the source, the outer mount is enough. */
 		if ((kept && path_is_under(m.dst, t->mounts[kept - 1].dst)) ||
 		    !mount_fits(f, &m)) {
-			free(m.src);
-			free(m.dst);
+			mount_free(&m);
 			continue;
 		}
 		t->mounts[kept++] = m;
@@ -292,7 +296,7 @@ static void settle_mounts(struct finder *f)
 int toolchain_detect(const struct toolchain_input *in, struct toolchain *out,
 		     struct brig_error *err)
 {
-	struct finder f = { .in = in, .out = out, .uid = geteuid(), .ws = -1 };
+	struct finder f = { .in = in, .out = out, .uid = geteuid() };
 
 	*out = (struct toolchain){ 0 };
 	if (!in->presets)
@@ -308,8 +312,6 @@ int toolchain_detect(const struct toolchain_input *in, struct toolchain *out,
 	settle_mounts(&f);
 	rules_env(&f);
 	rules_free(&f);
-	free(f.home_real);
-	fd_close(&f.ws);
 	if (f.failed)
 		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "policy", "toolchains");
 	return 0;

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 
 #include "brig.h"
 #include "policy/credentials.h"
@@ -55,6 +56,8 @@ struct toolchain_mount {
 	char *dst;          /* normalised path inside */
 	const char *preset; /* its name; static text */
 	bool optional;      /* nothing depends on it: skip it if it is gone by now */
+	int fd;             /* O_PATH, of src, and what it is; -1: not looked at itself */
+	struct stat st;
 };
 
 struct toolchain {
@@ -74,10 +77,12 @@ struct toolchain {
 
 struct toolchain_input {
 	const char *home;        /* the caller's HOME, normalised, or NULL */
+	const char *home_real;   /* and canonical, or NULL */
 	const char *home_inside; /* HOME inside, normalised, or NULL */
 	const char *path;        /* the caller's PATH, or NULL */
 	const char *workspace_src; /* canonical */
 	const char *workspace_dst;
+	int workspace_fd;          /* a descriptor of it */
 	const struct credentials_shown *shown; /* other trees the caller shows */
 	size_t n_shown;
 	unsigned presets;        /* TOOLCHAIN_BIT set */

@@ -189,16 +189,16 @@ static void add_quoted(struct buf *b, const char *key, const char *value,
 		       const char *tail)
 {
 	buf_addf(b, "\t%s = \"", key);
-	for (; *value; value++) {
-		if (*value == '"' || *value == '\\')
-			buf_addc(b, '\\');
-		/* a directory's name may have these */
-		if (*value == '\n')
-			buf_adds(b, "\\n");
-		else if (*value == '\t')
-			buf_adds(b, "\\t");
-		else
-			buf_addc(b, *value);
+	for (;;) {
+		size_t n = strcspn(value, "\"\\\n\t");
+		buf_add(b, value, n);
+		value += n;
+		if (!*value)
+			break;
+		/* a directory's name may have a newline or a tab */
+		buf_addc(b, '\\');
+		buf_addc(b, *value == '\n' ? 'n' : *value == '\t' ? 't' : *value);
+		value++;
 	}
 	buf_addf(b, "%s\"\n", tail);
 }

@@ -34,11 +34,8 @@ struct finder {
 		enum toolchain_preset preset;
 	} scans[16];
 	size_t n_scans;
-	char **rule_roots; /* one for each rule of PATH directories */
+	char **rule_roots; /* for each rule of PATH directories: what its variable names */
 	uid_t uid;
-	char *home_real;  /* HOME's canonical path, once it was needed */
-	bool home_asked;
-	int ws;           /* the workspace, O_PATH, once it was needed */
 	bool failed;      /* out of memory */
 };
 
@@ -56,6 +53,12 @@ static inline void place_close(struct place *p)
 }
 /* On the stack, closed with its scope and not zeroed before: set fd to -1. */
 #define scoped_place __attribute__((cleanup(place_close), uninitialized)) struct place
+
+/* --- toolchain.c --- */
+
+void mount_free(struct toolchain_mount *m);
+/* Nothing of the caller's own trees is in its way. */
+bool mount_fits(const struct finder *f, const struct toolchain_mount *m);
 
 /* --- toolchain_show.c: what may be shown, and showing it --- */
 

@@ -187,10 +187,7 @@ void venv_in_workspace(struct finder *f, const char *rel)
 	if (!wanted(f, TOOLCHAIN_VENV) || !f->in->workspace_src ||
 	    snprintf(path, sizeof path, "%s/pyvenv.cfg", rel) >= (int)sizeof path)
 		return;
-	if (f->ws < 0)
-		f->ws = openat(AT_FDCWD, f->in->workspace_src,
-			       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	ssize_t n = f->ws < 0 ? -1 : read_small(f->ws, path, true, &text);
+	ssize_t n = read_small(f->in->workspace_fd, path, true, &text);
 	if (n < 0)
 		return;
 	f->seen |= TOOLCHAIN_BIT(TOOLCHAIN_VENV);

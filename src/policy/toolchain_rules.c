@@ -3,14 +3,17 @@
  * The presets as tables: which directory on PATH means which tool, what else of
  * that tool's root is needed, which variables go with it, where caches are.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "policy/toolchain_internal.h"
+#include "workspace/gitsafe.h"
 
 #define BIT(sym) TOOLCHAIN_BIT(TOOLCHAIN_##sym)
 
@@ -54,22 +57,24 @@ static const struct {
  * What else a found preset needs of its root.  settings.toml and layout.v4 are
  * read at each start; without them rustup and volta believe nothing is set up.
  * Cargo's own root is missing on purpose: config.toml and credentials.toml are
- * in it, and CARGO_HOME is private inside.
+ * in it, and CARGO_HOME is private inside.  A root in its usual place below HOME
+ * that holds nothing private besides is one mount instead of many: show_whole().
  */
 static const struct {
 	unsigned when; /* one of these is there, 0: always */
 	enum toolchain_preset preset;
 	const char *env, *root;
 	const char *names[8];
+	bool whole;
 	bool set; /* the variable is set inside, also when it was not outside */
 } extras[] = {
 	{ BIT(VOLTA), TOOLCHAIN_VOLTA, "VOLTA_HOME", ".volta",
 	  { "tools", "layout.v4", "layout.v5" }, .set = true },
 	{ BIT(PYENV), TOOLCHAIN_PYENV, "PYENV_ROOT", ".pyenv",
 	  { "shims", "versions", "libexec", "bin", "plugins", "pyenv.d", "version" },
-	  .set = true },
+	  .whole = true, .set = true },
 	{ BIT(RUST), TOOLCHAIN_RUST, "RUSTUP_HOME", ".rustup",
-	  { "toolchains", "settings.toml" }, .set = true },
+	  { "toolchains", "settings.toml" }, .whole = true, .set = true },
 	{ BIT(BUN), TOOLCHAIN_BUN, "BUN_INSTALL", ".bun", { "install/global" },
 	  .set = true },
 	/* uv itself may be a program of the system */
@@ -112,37 +117,49 @@ static const struct {
 	{ "RUSTUP_TOOLCHAIN", BIT(RUST), false },
 };
 
-/* A tool's root, as the caller has it; fresh memory, NULL when there is none. */
-static char *root_of(struct finder *f, const char *env, const char *root)
+/* The root that a variable names; fresh memory, NULL when it names none. */
+static char *env_root(struct finder *f, const char *env)
 {
 	const char *value = env ? f->in->env(env) : NULL;
 	char *norm = NULL;
 
-	if (value && *value == '/') {
-		/* GOPATH is a list; its first element is where things go */
-		cleanup_free char *first = strndup(value, strcspn(value, ":"));
-		if (!first)
-			f->failed = true;
-		else if (path_normalise(first, &norm) == 0)
-			return norm;
-	}
-	if (!f->in->home)
+	if (!value || *value != '/')
 		return NULL;
-	norm = str_fmt("%s/%s", f->in->home, root);
-	if (!norm)
+	/* GOPATH is a list; its first element is where things go */
+	cleanup_free char *first = strndup(value, strcspn(value, ":"));
+	if (!first || path_normalise(first, &norm) == -ENOMEM)
 		f->failed = true;
 	return norm;
 }
 
-static bool rule_fits(const char *root, const char *glob, const char *path)
+/* A tool's root, as the caller has it; fresh memory, NULL when there is none. */
+static char *root_of(struct finder *f, const char *env, const char *root)
 {
-	if (!path_is_under(path, root))
-		return false;
-	path += strlen(root);
-	return fnmatch(glob, *path ? path + 1 : path, FNM_PATHNAME) == 0;
+	char *path = env_root(f, env);
+
+	if (path || !f->in->home)
+		return path;
+	path = str_fmt("%s/%s", f->in->home, root);
+	if (!path)
+		f->failed = true;
+	return path;
 }
 
-/* Each root is asked for with every directory of PATH: made once. */
+static bool rule_fits(const struct finder *f, size_t rule, const char *path)
+{
+	const char *root = f->rule_roots[rule];
+
+	if (!root) {
+		root = path_rules[rule].root;
+		path = home_relative(f, path);
+	}
+	if (!path || !path_is_under(path, root))
+		return false;
+	path += strlen(root);
+	return fnmatch(path_rules[rule].glob, *path ? path + 1 : path, FNM_PATHNAME) == 0;
+}
+
+/* The variables are asked for with every directory of PATH: read once. */
 static bool roots_ready(struct finder *f)
 {
 	if (f->rule_roots)
@@ -153,7 +170,7 @@ static bool roots_ready(struct finder *f)
 		return false;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(path_rules); i++)
-		f->rule_roots[i] = root_of(f, path_rules[i].env, path_rules[i].root);
+		f->rule_roots[i] = env_root(f, path_rules[i].env);
 	return true;
 }
 
@@ -186,10 +203,9 @@ bool rules_match(struct finder *f, const struct place *p, const char *text,
 {
 	*inside = NULL;
 	for (size_t i = 0; roots_ready(f) && i < ARRAY_LEN(path_rules); i++) {
-		const char *root = f->rule_roots[i], *glob = path_rules[i].glob;
 		enum toolchain_preset preset = path_rules[i].preset;
-		if (!root || (!rule_fits(root, glob, text) &&
-			      !rule_fits(root, glob, p->spelt)))
+		if (!rule_fits(f, i, text) &&
+		    (streq(text, p->spelt) || !rule_fits(f, i, p->spelt)))
 			continue;
 		if (!wanted(f, preset)) {
 			if (preset == TOOLCHAIN_LOCAL && wanted(f, TOOLCHAIN_UV))
@@ -237,6 +253,42 @@ static bool show_extra(struct finder *f, const char *root, const char *name,
 	return inside && streq(inside, path);
 }
 
+/* Whether the root is what its installer made.  A clone's configuration may name an address
+ * with a token in it, .env is for secrets, and what somebody else can write is left out piece
+ * by piece. */
+static bool is_plain_root(const struct finder *f, const struct place *p,
+			  const char *const names[8])
+{
+	cleanup_free char *text = NULL;
+	struct stat st;
+	ssize_t n = read_small(p->fd, ".git/config", true, &text);
+
+	if (n < 0 ? n != -ENOENT : memchr(text, '@', (size_t)n) ||
+				   !gitsafe_config_text(text, (size_t)n))
+		return false;
+	if (faccessat(p->fd, ".env", F_OK, 0) == 0)
+		return false;
+	for (size_t i = 0; i < 8 && names[i]; i++)
+		if (fstatat(p->fd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    (S_ISLNK(st.st_mode) || (st.st_mode & S_IWOTH) ||
+		     (st.st_uid != f->uid && st.st_uid != 0)))
+			return false;
+	return true;
+}
+
+static bool show_whole(struct finder *f, const char *root, size_t extra)
+{
+	const char *rel = home_relative(f, root);
+	scoped_place p;
+
+	p.fd = -1;
+	return rel && streq(rel, extras[extra].root) && place_open(f, AT_FDCWD, root, &p) &&
+	       streq(p.spelt, root) && !place_refused(f, &p) &&
+	       is_plain_root(f, &p, extras[extra].names) &&
+	       mount_fits(f, &(struct toolchain_mount){ .src = p.real, .dst = p.spelt }) &&
+	       place_show(f, &p, root, 0, extras[extra].preset, true);
+}
+
 static void share_caches(struct finder *f)
 {
 	const char *home = f->in->home_inside;
@@ -266,7 +318,9 @@ void rules_roots(struct finder *f)
 		    (extras[i].when && !(extras[i].when & f->rooted)))
 			continue;
 		cleanup_free char *root = root_of(f, extras[i].env, extras[i].root);
-		for (size_t k = 0; root && k < ARRAY_LEN(extras[i].names) &&
+		const bool whole = root && extras[i].whole && show_whole(f, root, i);
+		any = whole;
+		for (size_t k = 0; root && !whole && k < ARRAY_LEN(extras[i].names) &&
 				   extras[i].names[k]; k++)
 			any |= show_extra(f, root, extras[i].names[k], preset);
 		if (any && extras[i].set)

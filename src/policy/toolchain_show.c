@@ -86,22 +86,6 @@ bool path_cut(char *path, unsigned n)
 	return true;
 }
 
-/* HOME may be reached through a link (/home -> /var/home).  Inside it has the
- * caller's spelling, so everything in it is spelt that way too. */
-static const char *real_home(struct finder *f)
-{
-	big_buffer char real[PATH_MAX];
-
-	if (f->home_asked || !f->in->home)
-		return f->home_real;
-	f->home_asked = true;
-	cleanup_close int fd = openat(AT_FDCWD, f->in->home, O_PATH | O_CLOEXEC);
-	if (fd >= 0 && fd_real_path(fd, real, sizeof real) == 0 &&
-	    !(f->home_real = strdup(real)))
-		f->failed = true;
-	return f->home_real;
-}
-
 bool place_open(struct finder *f, int dirfd, const char *path, struct place *p)
 {
 	p->fd = fd_open_real(dirfd, path, p->real, sizeof p->real);
@@ -111,9 +95,9 @@ bool place_open(struct finder *f, int dirfd, const char *path, struct place *p)
 		fd_close(&p->fd);
 		return false;
 	}
-	const char *home = NULL;
-	if (!streq(p->real, path))
-		home = real_home(f);
+	/* HOME may be reached through a link (/home -> /var/home).  Inside it has the
+	 * caller's spelling, so everything in it is spelt that way too. */
+	const char *home = f->in->home ? f->in->home_real : NULL;
 	if (home && !streq(home, "/") && path_is_under(p->real, home)) {
 		int n = snprintf(p->spelt, sizeof p->spelt, "%s%s", f->in->home,
 				 p->real + strlen(home));
@@ -178,8 +162,9 @@ const char *place_refused(const struct finder *f, const struct place *p)
 	return NULL;
 }
 
-static void add_mount(struct finder *f, const char *src, const char *dst,
-		      enum toolchain_preset preset, bool optional)
+/* p: what is at src, if that was opened. */
+static void add_mount(struct finder *f, const char *src, const struct place *p,
+		      const char *dst, enum toolchain_preset preset, bool optional)
 {
 	struct toolchain *t = f->out;
 
@@ -199,10 +184,13 @@ static void add_mount(struct finder *f, const char *src, const char *dst,
 		f->cap_mounts = cap;
 	}
 	struct toolchain_mount m = { strdup(src), strdup(dst),
-				     toolchain_name(preset), optional };
+				     toolchain_name(preset), optional, -1, { 0 } };
+	if (p) {
+		m.fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
+		m.st = p->st;
+	}
 	if (!m.src || !m.dst) {
-		free(m.src);
-		free(m.dst);
+		mount_free(&m);
 		f->failed = true;
 		return;
 	}
@@ -235,12 +223,14 @@ const char *place_show(struct finder *f, const struct place *p, const char *text
 		strcpy(spelt, p->spelt);
 		up = 0;
 	}
-	const char *why = path_refused(f, spelt);
+	/* the place itself was judged by whoever found it */
+	const char *why = up ? path_refused(f, spelt) : NULL;
 	if (why) {
 		note(f, preset, "%s is not shown: %s", spelt, why);
 		return NULL;
 	}
-	add_mount(f, real, spelt, preset, optional);
+	const struct place *at = up ? NULL : p;
+	add_mount(f, real, at, spelt, preset, optional);
 	if (!text || streq(text, p->spelt) || strlen(text) >= sizeof link)
 		return p->spelt;
 	strcpy(link, text);
@@ -248,7 +238,7 @@ const char *place_show(struct finder *f, const struct place *p, const char *text
 	if (!path_cut(link, up) || !streq(text + strlen(link), tail) ||
 	    !keeps_link(f, link))
 		return p->spelt;
-	add_mount(f, real, link, preset, true);
+	add_mount(f, real, at, link, preset, true);
 	return text;
 }
 
@@ -264,24 +254,28 @@ void place_show_at(struct finder *f, const char *src, const char *dst,
 	if (why)
 		note(f, preset, "%s is not shown: %s", src, why);
 	else
-		add_mount(f, p.real, dst, preset, true);
+		add_mount(f, p.real, &p, dst, preset, true);
 }
 
 void file_show_at(struct finder *f, const char *src, const char *dst,
 		  enum toolchain_preset preset)
 {
-	big_buffer char real[PATH_MAX];
-	struct stat st;
-	cleanup_close int fd =
-		openat(AT_FDCWD, src, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	const int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+	scoped_place p;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
+	p.fd = sys_openat2(AT_FDCWD, src, flags, RESOLVE_NO_SYMLINKS);
+	const bool canonical = p.fd >= 0 && strlen(src) < sizeof p.real;
+	if (p.fd < 0 && errno != ENOENT)
+		p.fd = openat(AT_FDCWD, src, flags);
+	if (p.fd < 0 || fstat(p.fd, &p.st) < 0)
 		return;
-	if (!S_ISREG(st.st_mode) || (st.st_mode & S_IWOTH) ||
-	    (st.st_uid != f->uid && st.st_uid != 0))
+	if (canonical)
+		strcpy(p.real, src);
+	if (!S_ISREG(p.st.st_mode) || (p.st.st_mode & S_IWOTH) ||
+	    (p.st.st_uid != f->uid && p.st.st_uid != 0))
 		note(f, preset, "%s is not shown: not a plain file of yours", src);
-	else if (fd_real_path(fd, real, sizeof real) == 0)
-		add_mount(f, real, dst, preset, true);
+	else if (canonical || fd_real_path(p.fd, p.real, sizeof p.real) == 0)
+		add_mount(f, p.real, &p, dst, preset, true);
 }
 
 /* HOME as "~", wherever a path begins with it. */
@@ -289,14 +283,13 @@ static void add_tilde(struct buf *b, const char *text, const char *home)
 {
 	size_t n = home ? strlen(home) : 0;
 
-	while (*text) {
-		if (n > 1 && strncmp(text, home, n) == 0 && text[n] == '/') {
+	for (const char *at; n > 1 && (at = strstr(text, home)); text = at + n) {
+		const bool whole = at[n] == '/';
+		buf_add(b, text, (size_t)(at - text) + (whole ? 0 : n));
+		if (whole)
 			buf_addc(b, '~');
-			text += n;
-		} else {
-			buf_addc(b, *text++);
-		}
 	}
+	buf_adds(b, text);
 }
 
 void note(struct finder *f, enum toolchain_preset preset, const char *fmt, ...)

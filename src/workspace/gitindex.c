@@ -208,11 +208,10 @@ static bool take_whole(struct reader *r, size_t hash, char name[PATH_MAX], size_
 static bool take_entry(struct reader *r, uint32_t version, size_t hash,
 		       char name[PATH_MAX], size_t *len, uint32_t *mode)
 {
-	unsigned char fixed[AT_HASH + 32 + 2 + 2], pad[8];
-	size_t size = AT_HASH + hash + 2, strip = 0, start = 0;
-
 	if (version < 4 && take_whole(r, hash, name, len, mode))
 		return true;
+	unsigned char fixed[AT_HASH + 32 + 2 + 2], pad[8];
+	size_t size = AT_HASH + hash + 2, strip = 0, start = 0;
 	r->shared = 0;
 	if (!take(r, fixed, size))
 		return false;

@@ -18,7 +18,6 @@
 
 #include "base/err.h"
 #include "base/fd.h"
-#include "workspace/protect_names.h"
 #include "workspace/protect_scan.h"
 
 static bool pattern_ok(const char *p)
@@ -65,13 +64,11 @@ static bool below_read_only(const struct protect *p, const char *path)
  */
 static void settle(struct protect *p)
 {
-	size_t kept = 0, sorted = 1;
+	size_t kept = 0;
 
 	/* The sweep goes by this order as well: what appears at an absent path is moved as
 	 * a whole, not what is in it first. */
-	while (sorted < p->n && by_path(&p->v[sorted - 1], &p->v[sorted]) <= 0)
-		sorted++;
-	if (sorted < p->n)
+	if (p->n)
 		qsort(p->v, p->n, sizeof p->v[0], by_path);
 	for (size_t i = 0; i < p->n; i++) {
 		/* the entry's own slot may be reused, so look before moving;
@@ -207,12 +204,9 @@ int protect_scan(struct protect *p, int wsfd, const char *root,
 		return err_set(err, BRIG_E_INTERNAL, EINVAL, "protect",
 			       "run id \"%s\" cannot be part of a file name", id);
 	cleanup_free struct place *w = malloc(sizeof *w);
-	cleanup_free struct protect_names *names = malloc(sizeof *names);
-	if (!w || !names)
+	if (!w)
 		return scan_no_memory(&s);
 	mark(p, wsfd); /* before anything is looked at */
-	protect_names_read(names, wsfd);
-	s.names = names;
 	if (!root || snprintf(s.root, sizeof s.root, "%s", root) >= (int)sizeof s.root)
 		read_root(&s);
 	r = make_secret(&s);

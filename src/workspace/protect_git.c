@@ -15,9 +15,9 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "workspace/gitindex.h"
 #include "workspace/gitsafe.h"
-#include "workspace/protect_names.h"
 #include "workspace/protect_scan.h"
 #include "workspace/protect_walk.h"
 
@@ -27,7 +27,7 @@ int scan_bare(struct scan *s, struct place *w)
 	static const char *const names[] = { "config", "config.worktree", "hooks",
 					     "commondir" };
 
-	if (protect_names_lack(s->names, "HEAD") || !gitsafe_is_gitdir(s->wsfd)) {
+	if (!gitsafe_is_gitdir(s->wsfd)) {
 		int r = scan_find(s->p, "HEAD") ?
 				0 :
 				scan_add(s, PROTECT_ABSENT, "HEAD", -1, NULL, NULL);
@@ -51,6 +51,7 @@ struct links {
 	struct scan *s;
 	const char *tree; /* the work tree's path */
 	int depth;
+	size_t hash; /* the length of hashes; 0: not known yet */
 	bool every; /* which entries are links is not known, so only directories can be */
 };
 
@@ -65,6 +66,11 @@ static bool gitdir_of(struct scan *s, struct place *w, const char *dir)
 
 	if (!scan_join(w->path, dir, ".git"))
 		return false;
+	const struct protect_entry *e = scan_find(s->p, w->path);
+	if (e && e->kind == PROTECT_PIN) {
+		memcpy(w->cur, w->path, strlen(w->path) + 1);
+		return true;
+	}
 	cleanup_close int fd = scan_open(s, w->path, O_PATH);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
@@ -173,9 +179,11 @@ static int scan_index(struct scan *s, struct links *l, const char *gitdir, const
 		return 0;
 	if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
 		return 0;
-	size_t hash = fd < 0 ? 0 : hash_of(s, gitdir);
+	if (fd >= 0 && !l->hash)
+		l->hash = hash_of(s, gitdir);
 	/* what we cannot read, git may */
-	int r = hash ? gitindex_links(fd, hash, s->work, scan_one_link, l) : -EDQUOT;
+	int r = fd >= 0 && l->hash ? gitindex_links(fd, l->hash, s->work, scan_one_link, l) :
+				     -EDQUOT;
 	/* a broken index stops the user's git as well: nothing to protect */
 	if (r == -EBADMSG || r == -EPROTONOSUPPORT)
 		return 0;
@@ -211,7 +219,7 @@ static int scan_shared(struct scan *s, struct links *l, const char *gitdir)
 /* Protects the repositories of the submodules that an index names. */
 static int scan_links(struct scan *s, const char *tree, const char *gitdir, int depth)
 {
-	struct links l = { .s = s, .tree = tree, .depth = depth };
+	struct links l = { .s = s, .tree = tree, .depth = depth, .hash = s->hash };
 
 	s->work->split = s->work->every = false;
 	int r = scan_index(s, &l, gitdir, "index");
@@ -320,6 +328,20 @@ static const char *config_value(const char *p, char out[PATH_MAX])
 static int scan_config(struct scan *s, struct place *w, const char *path, const char *tree,
 		       int depth);
 
+/* Of a git directory's own config, where no commondir sends git to another one. */
+static size_t config_hash(struct scan *s, const char *path, const char *text, size_t len)
+{
+	big_buffer char common[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+
+	if (!slash || !streq(slash, "/config"))
+		return s->hash;
+	int n = snprintf(common, sizeof common, "%.*s/commondir", (int)(slash - path), path);
+	if (n >= PATH_MAX || !protect_missing(s->wsfd, common))
+		return 0;
+	return gitsafe_hash_text(text, len);
+}
+
 /* Protects the path that a setting names, if it is in the workspace. */
 static int scan_setting(struct scan *s, struct place *w, const char *config, const char *tree,
 			const char *value, bool from_tree, int depth)
@@ -352,6 +374,8 @@ static int scan_config(struct scan *s, struct place *w, const char *path, const 
 	if (fd < 0 || depth > DEPTH_MAX || ++s->configs > CONFIGS_MAX ||
 	    fd_read_all(fd, CONFIG_MAX, &text, &len) < 0)
 		return 0;
+	if (depth == 0)
+		s->hash = config_hash(s, path, text, len);
 	for (const char *p = text; *p && r >= 0;) {
 		if (strchr(" \t\r\n", *p)) {
 			p++;
@@ -397,6 +421,7 @@ static int scan_configs(struct scan *s, struct place *w, const char *gitdir, con
 	int r = 0;
 
 	s->configs = 0;
+	s->hash = 0;
 	for (size_t i = 0; r >= 0 && i < sizeof configs / sizeof configs[0]; i++)
 		if (scan_join(path, gitdir, configs[i]))
 			r = scan_config(s, w, path, tree, 0);
@@ -432,7 +457,7 @@ __attribute__((noinline)) static int scan_gitdir(struct scan *s, struct place *w
 /* The repository of the workspace itself: where its config and indexes lead. */
 int scan_repository(struct scan *s, struct place *w)
 {
-	if (protect_names_lack(s->names, ".git"))
+	if (s->no_git)
 		return 0;
 	return gitdir_of(s, w, "") ? scan_gitdir(s, w) : 0;
 }

@@ -12,7 +12,8 @@
  *     protected config can define what a driver runs
  *   .gitmodules: git refuses commands (update = !…) from it
  *
- * In the order of strcmp(), as the list of a scan is: then there is nothing to sort.
+ * In the order of strcmp(): what lies below one directory stands together, and a scan looks
+ * at that once.
  */
 const char *const protect_defaults[] = {
 	/* shells and login sessions, for a workspace that is a home directory */

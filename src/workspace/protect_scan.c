@@ -16,7 +16,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "workspace/gitsafe.h"
-#include "workspace/protect_names.h"
 #include "workspace/protect_walk.h"
 
 enum {
@@ -218,6 +217,8 @@ static bool follow(struct scan *s, struct place *w, const char *target)
 
 	if (++s->links > LINKS_MAX)
 		return false;
+	if (!w->cur[0] && strncmp(target, "../", 3) == 0)
+		return false;
 	if (target[0] == '/') {
 		if (!scan_enter(s, target, in))
 			return false;
@@ -323,13 +324,22 @@ static int scan_glob(struct scan *s, struct place *w, bool globbed)
 	return r;
 }
 
+static void done_with(struct scan *s, const char *path, bool absent)
+{
+	/* further down a way out may be one of several */
+	if (strlen(path) >= sizeof s->done || (!absent && strchr(path, '/')))
+		return;
+	strcpy(s->done, path);
+	s->done_absent = absent;
+	s->no_git = s->no_git || streq(path, ".git");
+}
+
 /* Nothing is there: remembers the whole path that must stay absent. */
 static int scan_absent(struct scan *s, struct place *w, bool globbed)
 {
 	if (globbed)
 		return 0; /* the entry with the "*" covers it */
-	if (!strchr(w->path, '/') && strlen(w->path) < sizeof s->missing)
-		strcpy(s->missing, w->path);
+	done_with(s, w->path, true);
 	/* rest may come from a link: what is beyond an absent ".." is not known */
 	if (strstr(w->rest, "..") || !scan_join(w->target, w->path, w->rest))
 		return scan_add(s, PROTECT_ABSENT, w->path, -1, NULL, NULL);
@@ -351,6 +361,8 @@ static int scan_link(struct scan *s, struct place *w, int fd, const struct stat 
 		return scan_no_memory(s);
 	}
 	*go_on = follow(s, w, w->target);
+	if (!*go_on)
+		done_with(s, w->path, false);
 	return scan_add(s, PROTECT_SYMLINK, w->path, fd, st, copy);
 }
 
@@ -362,13 +374,6 @@ void scan_pop(char *path)
 		*slash = '\0';
 	else
 		path[0] = '\0';
-}
-
-/* Only "no" may be taken from it. */
-static bool is_missing(const struct scan *s, const struct place *w, const char *path)
-{
-	return (!w->cur[0] && protect_names_lack(s->names, path)) ||
-	       protect_missing(s->wsfd, path);
 }
 
 /*
@@ -404,7 +409,9 @@ int scan_from(struct scan *s, struct place *w, bool globbed)
 			memcpy(w->cur, path, strlen(path) + 1);
 			continue;
 		}
-		if (!strcmp(path, s->missing) || is_missing(s, w, path))
+		if (!strcmp(path, s->done))
+			return s->done_absent ? scan_absent(s, w, globbed) : 0;
+		if (protect_missing(s->wsfd, path))
 			return scan_absent(s, w, globbed);
 		int fd = scan_open(s, path, O_PATH);
 		if (fd == -ENOENT)
@@ -442,33 +449,18 @@ int scan_from(struct scan *s, struct place *w, bool globbed)
 		 */
 		int r = scan_add(s, PROTECT_RO, path, fd, &st, NULL);
 		if (r < 0 || strcmp(name, ".git") != 0 ||
-		    !scan_read_gitdir(s, path, w->target) || !follow(s, w, w->target))
+		    !scan_read_gitdir(s, path, w->target) || !follow(s, w, w->target)) {
+			done_with(s, path, false);
 			return r;
+		}
 	}
 	return 0;
-}
-
-/* Most of the list begin with a name that the workspace does not have, which is all there
- * is to find out: then scan_from() would record the pattern as it is. */
-static bool is_absent(const struct scan *s, const char *pattern)
-{
-	char first[NAME_MAX + 1];
-	size_t n = strcspn(pattern, "/");
-
-	if (n == 0 || n > NAME_MAX || strstr(pattern, "..") ||
-	    (pattern[n] && (!pattern[n + 1] || pattern[n + 1] == '/')))
-		return false;
-	memcpy(first, pattern, n);
-	first[n] = '\0';
-	return !streq(first, "*") && protect_names_lack(s->names, first);
 }
 
 int scan_pattern(struct scan *s, struct place *w, const char *pattern)
 {
 	size_t n = strnlen(pattern, sizeof w->rest - 1);
 
-	if (is_absent(s, pattern))
-		return scan_add(s, PROTECT_ABSENT, pattern, -1, NULL, NULL);
 	s->links = s->inside = 0;
 	w->cur[0] = '\0';
 	memcpy(w->rest, pattern, n);

@@ -11,7 +11,6 @@
 #include "workspace/protect.h"
 
 struct gitindex_work;
-struct protect_names;
 
 struct scan {
 	struct protect *p;
@@ -21,9 +20,13 @@ struct scan {
 	int failed; /* -errno of an open that failed for want of something of ours */
 	int inside;  /* names looked at in protected directories, for this pattern */
 	int configs; /* read so far: they may include each other in circles */
-	const struct protect_names *names; /* of the workspace's top */
-	char missing[64];    /* a top-level name known to be absent: most of the
-				list lies below .git */
+	/* The last path that needs no second look, as it is absent or leads out of the
+	 * workspace: much of the list lies below .git. */
+	char done[64];
+	bool done_absent; /* which of the two */
+	bool no_git;      /* .git is such a path */
+	/* The length of hashes by the config that was read last; 0: ask gitsafe_hash_at(). */
+	size_t hash;
 	char root[PATH_MAX]; /* the workspace's path, to recognise absolute links into it */
 	struct gitindex_work *work; /* while indexes are read */
 };

@@ -7,7 +7,6 @@
  *
  * No allocation and no stdio in this file: see the header.
  */
-#include "workspace/protect_names.h"
 #include "workspace/protect_sweep.h"
 
 #include <errno.h>
@@ -510,9 +509,7 @@ bool protect_untouched(const struct protect *p, int wsfd)
 {
 	bool git = !p->git_links; /* its absence is known, or of no interest */
 	char name[NAME_MAX + 1] = "";
-	big_buffer struct protect_names names;
 
-	protect_names_read(&names, wsfd);
 	for (size_t i = 0; i <= p->n; i++) {
 		const char *path = i < p->n ? p->v[i].path : ".git";
 		size_t n = strcspn(path, "/");
@@ -523,7 +520,7 @@ bool protect_untouched(const struct protect *p, int wsfd)
 			return false;
 		memcpy(name, path, n);
 		name[n] = '\0';
-		if (!protect_names_lack(&names, name) && !protect_missing(wsfd, name))
+		if (!protect_missing(wsfd, name))
 			return false;
 		git = git || !strcmp(name, ".git");
 	}

@@ -293,24 +293,17 @@ bool protect_resolve(const char *root, const char *base, const char *target,
 	return true;
 }
 
-/* What is behind a descriptor: at `root`, below it, or the directory wsfd by another mount.
- * The path from there, or NULL. */
-static const char *below_root(int fd, int wsfd, const char *root, char real[PATH_MAX])
+/* What is behind a descriptor: at `root` or below it.  The path from there, or NULL. */
+static const char *below_root(int fd, const char *root, char real[PATH_MAX])
 {
 	char link[FD_LINK];
-	struct stat ws, st;
 	const size_t n = strlen(root);
 	const ssize_t len = readlink(fd_link(fd, link), real, PATH_MAX - 1);
 
-	if (len > 0 && n && (size_t)len >= n && !memcmp(real, root, n)) {
-		real[len] = '\0';
-		if (!real[n] || real[n] == '/')
-			return real + n;
-	}
-	if (fstat(wsfd, &ws) < 0 || fstat(fd, &st) < 0 || st.st_dev != ws.st_dev ||
-	    st.st_ino != ws.st_ino)
+	if (len <= 0 || !n || (size_t)len < n || memcmp(real, root, n) != 0)
 		return NULL;
-	return "";
+	real[len] = '\0';
+	return !real[n] || real[n] == '/' ? real + n : NULL;
 }
 
 /* dir/rest, without a slash in front; 0, or -ENOENT: nobody could open it. */
@@ -333,10 +326,12 @@ int protect_enter(int wsfd, const char *root, const char *target, char out[PATH_
 {
 	const size_t n = strlen(root), len = strlen(target);
 	big_buffer char start[PATH_MAX], real[PATH_MAX];
+	struct stat ws, st;
+	bool linked = false;
 
 	if (n && !strncmp(target, root, n) && (!target[n] || target[n] == '/'))
 		return enter_at("", target + n, out);
-	if (len >= PATH_MAX)
+	if (len >= PATH_MAX || fstat(wsfd, &ws) < 0)
 		return -ENOENT;
 	/* from the top: links in the workspace are for who walks there */
 	for (size_t i = 1; i <= len; i++) {
@@ -344,11 +339,23 @@ int protect_enter(int wsfd, const char *root, const char *target, char out[PATH_
 		start[i] = '\0';
 		if (target[i] && target[i] != '/')
 			continue;
+		int r = fstatat(AT_FDCWD, start, &st, linked ? 0 : AT_SYMLINK_NOFOLLOW);
+		if (r == 0 && !linked && S_ISLNK(st.st_mode)) {
+			linked = true;
+			r = fstatat(AT_FDCWD, start, &st, 0);
+		}
+		if (r < 0)
+			return errno == ENOMEM ? -ENOMEM : -ENOENT;
+		/* by that path, through links, or by another mount of it */
+		if (st.st_dev == ws.st_dev && st.st_ino == ws.st_ino)
+			return enter_at("", target + i, out);
+		if (!linked)
+			continue;
 		cleanup_close int fd = open(start, O_PATH | O_CLOEXEC);
 		if (fd < 0)
 			return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno :
 										       -ENOENT;
-		const char *dir = below_root(fd, wsfd, root, real);
+		const char *dir = below_root(fd, root, real);
 		if (dir)
 			return enter_at(dir, target + i, out);
 	}

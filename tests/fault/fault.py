@@ -7,6 +7,7 @@ namespace and control groups of the test process alone, and the role of
 subreaper, so that an orphan of brig becomes a child of the test process.
 """
 import ctypes
+import fcntl
 import importlib.util
 import json
 import os
@@ -74,9 +75,23 @@ class Quarantine:
             self.enter_groups()
 
     @staticmethod
-    def all_groups():
-        return [os.path.join(top, d) for top, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs
-                if d.startswith("brig-")]
+    def is_free_slot(path):
+        """Version 1 groups are slots that stay: nobody is in one, and nobody has it locked."""
+        if not os.path.basename(path).startswith("brig-slot"):
+            return False
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return not Path(path, "tasks").read_text()
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(fd)
+
+    def all_groups(self):
+        found = [os.path.join(top, d) for top, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs
+                 if d.startswith("brig-")]
+        return [d for d in found if not self.is_free_slot(d)]
 
     def enter_groups(self):
         """Version 1 only: there a process may live beside the groups below it."""
@@ -100,7 +115,8 @@ class Quarantine:
 
     def brig_groups(self):
         if self.groups:
-            return [str(d) for own in self.groups for d in own.glob("**/brig-*")]
+            found = [str(d) for own in self.groups for d in own.glob("**/brig-*")]
+            return [d for d in found if not self.is_free_slot(d)]
         return [d for d in self.all_groups() if d not in self.known]
 
     @staticmethod

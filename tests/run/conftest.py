@@ -252,11 +252,30 @@ def survivors(needle):
     return found
 
 
+def holds(group, ident):
+    """Is a process of this sandbox in there?"""
+    try:
+        with open(os.path.join(group, "cgroup.procs")) as f:
+            pids = f.read().split()
+    except OSError:
+        return False
+    for pid in pids:
+        try:
+            with open("/proc/%s/environ" % pid, "rb") as f:
+                if ("BRIG_SANDBOX=" + ident).encode() in f.read():
+                    return True
+        except OSError:
+            pass
+    return False
+
+
 def cgroup_dirs(ident):
-    """Control groups that carry this sandbox's id."""
+    """Control groups of this sandbox: those that carry its id, and version 1 slots, which
+    stay, as long as they hold one of its processes."""
     found = []
     for top, dirs, _files in os.walk("/sys/fs/cgroup"):
-        found += [os.path.join(top, d) for d in dirs if ident in d]
+        paths = [os.path.join(top, d) for d in dirs]
+        found += [p for p in paths if ident in p or ("/brig-slot" in p and holds(p, ident))]
     return found
 
 

@@ -466,26 +466,3 @@ def test_a_file_system_is_let_go(who, backend):
                            env=who.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert r.returncode == 0, r.stderr
         assert r.stdout != "never\n"
-
-
-def test_what_the_end_would_wait_for_is_done_ahead(who):
-    """Once the command is released the supervisor is woken by a clock, not by its execve, which would pay
-    for it; and makes the collector's sockets while the command runs."""
-    if not shutil.which("strace"):
-        pytest.skip("strace is not installed")
-    trace = who.base / "trace"
-    subprocess.run(["strace", "-f", "-qq", "-e", "trace=ppoll,sendto,socketpair,exit_group", "-o", trace, BRIG, "run",
-                    "--workspace", who.ws, "--", "/bin/sleep", "0.3"], check=True, env=who.env, stdin=subprocess.DEVNULL,
-                   **who.as_user())
-    lines = [line.split(None, 1) for line in trace.read_text().splitlines()]
-    supervisor = lines[0][0]
-    release = next(i for i, (pid, call) in enumerate(lines) if pid == supervisor and call.startswith("sendto("))
-    channel = int(re.match(r"sendto\((\d+)", lines[release][1])[1])
-    nap = next(call for pid, call in lines[release + 1:] if pid == supervisor and call.startswith("ppoll("))
-    assert "{tv_sec=0, tv_nsec=400000}" in nap, nap
-    assert "fd=%d," % channel not in nap, nap
-    ahead = next(i for i, (pid, call) in enumerate(lines) if i > release and pid == supervisor and
-                 call.startswith("socketpair("))
-    ended = next(i for i, (pid, call) in enumerate(lines) if i > release and pid != supervisor and
-                 call.startswith("exit_group("))
-    assert ahead < ended, lines

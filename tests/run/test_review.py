@@ -283,34 +283,17 @@ def outside_uid(pid):
         return next(int(line.split()[1]) for line in f if line.startswith("Uid:"))
 
 
-def opens_before(who, path):
-    """Which of the supervisor's openat() calls is the one of that path, from 1."""
-    log = who.base / "opens"
-    assert who.popen(["strace", "-qq", "-o", log, "-e", "trace=openat", BRIG, "run", "--workspace", who.ws, "--",
-                      "/bin/true"]).wait(20) == 0
-    lines = log.read_text().splitlines()
-    return next(i for i, line in enumerate(lines, 1) if '"%s"' % path in line)
-
-
-@pytest.mark.parametrize("case", ["alone", "unknown", "owned"])
-def test_the_id_owner_cannot_reach_roots_supervisor(who, case):
-    """Some files below /proc count for everybody who shares a process's memory.  It is
-    shared only while they belong to root, not where that is not known to last, and not
-    where somebody has the id and could move the process to a group without memory."""
+def test_the_id_owner_cannot_reach_roots_supervisor(who):
+    """Whoever has the id that the sandbox runs under may write some files below /proc of its
+    processes: those count for nobody but them."""
     need("strace")
     if not who.is_root:
         pytest.skip("an ordinary user's supervisor is the user's own")
-    version_1 = not os.path.exists("/sys/fs/cgroup/cgroup.controllers")
-    shared = case == "alone" or (case == "owned" and not version_1)
-    faults = ["-e", "inject=sendto:delay_enter=2500000:when=1"]
-    if case == "unknown":
-        faults += ["-e", "inject=openat:error=EACCES:when=%d" % opens_before(who, "/proc/sys/fs/suid_dumpable")]
-    if case == "owned":
-        os.chown(who.ws, 12345, 12345)
     # the first such message is the release: everything is confined and waits
-    p = who.popen(["strace", "-qq", "-o", "/dev/null", "-e", "trace=sendto,openat", *faults, BRIG, "run",
+    p = who.popen(["strace", "-qq", "-o", "/dev/null", "-e", "trace=sendto", "-e",
+                   "inject=sendto:delay_enter=2500000:when=1", BRIG, "run",
                    "--workspace", who.ws, "--", "/bin/true"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    tried, written = [], []
+    tried = []
     try:
         assert wait_until(lambda: len(descendants(p.pid)) >= 4, 10), descendants(p.pid)
         time.sleep(0.5)
@@ -322,17 +305,14 @@ def test_the_id_owner_cannot_reach_roots_supervisor(who, case):
             tried.append(pid)
             attempt = "import os; os.setresuid(%d, %d, %d); open('/proc/%d/oom_score_adj', 'w').write('900')" % (
                 uid, uid, uid, pid)
-            if subprocess.run(["/usr/bin/python3", "-c", attempt], stderr=subprocess.DEVNULL).returncode == 0:
-                written.append(pid)
+            subprocess.run(["/usr/bin/python3", "-c", attempt], stderr=subprocess.DEVNULL)
         with open("/proc/%d/oom_score_adj" % brig) as f:
-            assert f.read() == "0\n", written
+            assert f.read() == "0\n"
         out, err = p.communicate(timeout=20)
     finally:
         p.kill()
         p.wait()
     assert len(tried) == 2, "init and the command's process"
-    # shared: nothing could be written; a copy: what was written stayed there
-    assert bool(written) == (not shared), (tried, written)
     assert p.returncode == 0, err
 
 
@@ -395,7 +375,7 @@ def test_many_protected_paths_in_a_protected_directory(who, backend):
 
 
 def test_root_that_may_not_trace(who):
-    """As in many containers: then the memory is a copy, which can be looked at."""
+    """As in many containers."""
     need("setpriv")
     if not who.is_root:
         pytest.skip("about root's capabilities")
@@ -415,15 +395,14 @@ def lives(pid):
 
 
 def test_a_signal_ends_the_planning(who):
-    """It may take long, where files are slow; and there is a builder already."""
+    """It may take long, where files are slow."""
     need("strace")
     # the second random number is part of the plan
     p = who.popen(["strace", "-qq", "-o", "/dev/null", "-e", "trace=getrandom", "-e",
                    "inject=getrandom:delay_enter=3000000:when=2", BRIG, "run", "--workspace", who.ws, "--",
                    "/bin/true"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        # as root the plan comes first
-        assert wait_until(lambda: len(descendants(p.pid)) >= (1 if who.is_root else 3), 10), descendants(p.pid)
+        assert wait_until(lambda: descendants(p.pid), 10)
         time.sleep(0.3)
         brig, *others = descendants(p.pid)
         os.kill(brig, signal.SIGTERM)

@@ -53,6 +53,7 @@ class Capped:
         return found
 
     def end(self):
+        """Kills whoever is in there, and removes it with the slots below it."""
         os.close(self.enter_fd)
         for _ in range(200):
             for top, _, _ in os.walk(self.dir, topdown=False):
@@ -109,6 +110,7 @@ def command(who, tier, *opts):
             "--", who.probe_file]
 
 
+@pytest.mark.prompt
 @pytest.mark.parametrize("kind", ["plain", "sessions", "comet", "nest"])
 @pytest.mark.parametrize("tier", TIERS)
 def test_nothing_is_left_of_a_storm(caller, capped, tier, kind):

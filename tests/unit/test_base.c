@@ -26,7 +26,6 @@
 #include "base/json.h"
 #include "base/nudge.h"
 #include "base/str.h"
-#include "base/strindex.h"
 
 #define SMALL_COPY_NAME small_copy
 #define SMALL_MOVE_NAME small_move
@@ -506,41 +505,6 @@ static void strv_put_and_append(void **state)
 	strv_free(v);
 }
 
-/* Against a search from the start, with keys that are beginnings of one another. */
-static void strindex_finds_what_a_search_finds(void **state)
-{
-	struct strindex x = { 0 };
-	char **v = NULL, text[32];
-	size_t n = 0;
-
-	(void)state;
-	assert_int_equal(strindex_find(&x, v, "", 0), STRINDEX_NONE);
-	for (unsigned i = 0; i < 3000; i++) {
-		size_t len = (size_t)snprintf(text, sizeof text, "K%u=%u", i * 7 % 1999, i);
-		size_t key = (size_t)(strchr(text, '=') - text), at = 0;
-		while (at < n && (strncmp(v[at], text, key) != 0 || v[at][key] != '='))
-			at++;
-		size_t found = strindex_find(&x, v, text, key);
-		assert_int_equal(found, at < n ? at : STRINDEX_NONE);
-		if (found != STRINDEX_NONE) {
-			free(v[found]); /* another string, the same key */
-			v[found] = strdup(text);
-			continue;
-		}
-		assert_int_equal(strv_put(&v, &n, strdup(text)), 0);
-		assert_int_equal(strindex_add(&x, v[n - 1], key, n - 1), 0);
-		assert_int_equal(strindex_find(&x, v, text, len), STRINDEX_NONE);
-	}
-	assert_int_equal(n, 1999);
-	assert_int_equal(x.n, 1999);
-	strindex_free(&x);
-	assert_int_equal(strindex_find(&x, v, "K1", 2), STRINDEX_NONE);
-	assert_int_equal(strindex_add(&x, v[5], 2, 5), 0);
-	assert_int_equal(strindex_find(&x, v, v[5], 2), 5);
-	strindex_free(&x);
-	strv_free(v);
-}
-
 static void ids(void **state)
 {
 	enum { N = 10000 };
@@ -742,7 +706,6 @@ int main(void)
 		cmocka_unit_test(text_printable_controls_nothing),
 		cmocka_unit_test(strv_to_ten_thousand),
 		cmocka_unit_test(strv_put_and_append),
-		cmocka_unit_test(strindex_finds_what_a_search_finds),
 		cmocka_unit_test(ids),
 		cmocka_unit_test(fd_reads_whole_files),
 		cmocka_unit_test(fd_small_helpers),

@@ -21,7 +21,7 @@ static struct evidence read_self(void)
 	struct brig_error err = { 0 };
 	int pidfd = sys_pidfd_open(getpid());
 
-	evidence_read_own(&ev, NULL);
+	evidence_read_own(&ev);
 	assert_int_equal(evidence_read(&ev, getpid(), pidfd, NULL, &err), 0);
 	close(pidfd);
 	return ev;
@@ -69,31 +69,14 @@ static void test_namespaces(void **state)
 				  LAYER_BIT(LAYER_NET) | LAYER_BIT(LAYER_SECCOMP)), 0);
 }
 
-/* The first half leaves the second alone. */
-static void test_halves(void **state)
-{
-	struct evidence ev = { .root_ok = true };
-	struct brig_error err = { 0 };
-	int pidfd = sys_pidfd_open(getpid());
-
-	(void)state;
-	assert_int_equal(evidence_confined(&ev, getpid(), pidfd, NULL, &err), 0);
-	assert_true(ev.root_ok);
-	assert_true(ev.ns[LAYER_NET] != 0);
-	assert_int_equal(evidence_rest(&ev, getpid(), &err), 0);
-	assert_false(ev.root_ok);
-	close(pidfd);
-}
-
 static void test_nobody(void **state)
 {
 	struct evidence ev = { 0 };
 	struct brig_error err = { 0 };
 
 	(void)state;
-	assert_true(evidence_confined(&ev, 0x3ffffff, -1, NULL, &err) < 0);
+	assert_true(evidence_read(&ev, 0x3ffffff, -1, NULL, &err) < 0);
 	assert_int_equal(err.code, BRIG_E_SETUP_FAILED);
-	assert_true(evidence_rest(&ev, 0x3ffffff, &err) < 0);
 }
 
 int main(void)
@@ -101,7 +84,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_status),
 		cmocka_unit_test(test_namespaces),
-		cmocka_unit_test(test_halves),
 		cmocka_unit_test(test_nobody),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,32 +170,6 @@ static void check_order(const struct plan *p)
 	}
 }
 
-/* What root.c relies on when it changes the order: what is neither a tree of the caller's nor on
- * top of one can come before all of those, and a leaf at any time before what covers it. */
-static void check_leaves(const struct plan *p)
-{
-	for (size_t i = 0; i < p->n_ops; i++) {
-		const struct plan_op *op = &p->ops[i];
-		bool last = plan_op_comes_last(op);
-		for (size_t j = 0; j < i; j++) {
-			const struct plan_op *q = &p->ops[j];
-			if (!q->bind || !path_is_under(op->dst, q->dst))
-				continue;
-			if (!last)
-				fail_msg("%s %s would come before %s", plan_op_name(op->kind),
-					 op->dst, q->dst);
-			if (plan_op_is_leaf(q) && !streq(op->dst, q->dst))
-				fail_msg("%s is on top of %s", op->dst, q->dst);
-		}
-		const struct plan_op *h = holder(p, op->dst, i);
-		if (plan_op_is_leaf(op) && h && (h->kind != OP_SCRATCH || plan_op_comes_last(h)))
-			fail_msg("%s is in %s", op->dst, h->dst);
-		/* what it is made in is there by then */
-		if (!last && h && plan_op_comes_last(h))
-			fail_msg("%s would come before %s", op->dst, h->dst);
-	}
-}
-
 /* Landlock grants writing exactly where something writable was put. */
 static void check_rules(const struct plan *p)
 {
@@ -257,7 +231,6 @@ static void check_all(const struct plan *p)
 {
 	check_creation(p);
 	check_order(p);
-	check_leaves(p);
 	check_rules(p);
 	check_rest(p);
 }
@@ -332,46 +305,6 @@ static void random_specs(void **state)
 		plan_free(&p);
 		spec_free(s);
 	}
-}
-
-/* Which of the caller's trees can be placed by whoever has time. */
-static void leaves(void **state)
-{
-	struct spec *s = spec_make("ws", "/w", "/home/u");
-	struct plan p;
-
-	(void)state;
-	spec_bind(s, "/some/a", "/opt/a", false, true);
-	spec_bind(s, "/some/b", "/opt/b", false, true);
-	spec_bind(s, "/some/c", "/opt/b/c", false, true);
-	spec_bind(s, "/some/d", "/tmp/d", true, false);
-	spec_bind(s, "/some/e", "/usr/local/e", false, true);
-	spec_bind(s, "/some/f", "/opt/f", false, true);
-	spec_bind(s, "/some/home", "/home", false, true);
-	assert_int_equal(strv_add(&s->masks, "/opt/f/deep/er"), 0);
-	build(&p, s);
-	check_all(&p);
-	static const struct {
-		const char *dst;
-		bool leaf;
-	} want[] = { { "/opt/a", true },        { "/opt/b", false }, { "/opt/b/c", false },
-		     { "/tmp/d", true },        { "/opt/f", false }, { "/home", false },
-		     { "/usr/local/e", false }, { "/w", true } };
-	for (size_t i = 0; i < ARRAY_LEN(want); i++)
-		if (plan_op_is_leaf(find(&p, OP_BIND, want[i].dst)) != want[i].leaf)
-			fail_msg("%s", want[i].dst);
-	assert_false(plan_op_is_leaf(find(&p, OP_BIND, "/usr")));
-	plan_free(&p);
-	/* a protected path in the workspace */
-	sh("mkdir -p ws/.vscode");
-	assert_int_equal(strv_add(&s->protect, ".vscode"), 0);
-	build(&p, s);
-	check_all(&p);
-	assert_false(plan_op_is_leaf(find(&p, OP_BIND, "/w")));
-	assert_true(plan_op_is_leaf(find(&p, OP_BIND, "/opt/a")));
-	plan_free(&p);
-	sh("rmdir ws/.vscode");
-	spec_free(s);
 }
 
 /* A caller's tree over /etc, with another bind in a directory that brig had
@@ -580,7 +513,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plain),
 		cmocka_unit_test(random_specs),
-		cmocka_unit_test(leaves),
 		cmocka_unit_test(bind_over_brigs_own_directories),
 		cmocka_unit_test(workspace_below_var_tmp),
 		cmocka_unit_test(private_home_under_a_bind),

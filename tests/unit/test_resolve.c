@@ -424,6 +424,13 @@ static void environment(void **state)
 	assert_string_equal(env_of(f->s, "AB"), "4");
 	assert_string_equal(env_of(f->s, "E"), "");
 	assert_string_equal(env_of(f->s, "PATH"), "/x");
+	/* a later value stands where the name stood first; A is not AA */
+	good(f, "env", "B=1", "env", "A=1", "env", "AA=1", "env", "C=1", "env", "A=2",
+	     "env", "A=3", "env", "AA=2");
+	size_t n = strv_len(f->s->env);
+	const char *const last[] = { "B=1", "A=3", "AA=2", "C=1" };
+	for (size_t i = 0; i < 4; i++)
+		assert_string_equal(f->s->env[n - 4 + i], last[i]);
 	bad_each(f, BRIG_E_BAD_VALUE, "env", "BRIG_T_UNSET", "=x", "A\nB=x", "A\tB=1", " ", NULL);
 	bad(f, BRIG_E_BAD_VALUE, "env", "A B=hidden");
 	assert_null(strstr(f->err.message, "hidden"));
@@ -536,49 +543,6 @@ static void commands(void **state)
 	brig_spec_free(rq);
 }
 
-/* The first half looks at no file; the second says the same, however often it is asked. */
-static void halves(void **state)
-{
-	static const char *const argv[] = { "true", NULL };
-	struct fixture *f = *state;
-	struct brig_spec *rq = brig_spec_new();
-	struct brig_error first = { 0 }, again = { 0 };
-
-	assert_int_equal(brig_spec_set_argv(rq, argv, NULL), 0);
-	assert_int_equal(brig_spec_set(rq, "workspace", path_in(f, "absent"), NULL), 0);
-	assert_int_equal(brig_spec_set(rq, "ro", "/usr", NULL), 0);
-	assert_int_equal(brig_spec_set(rq, "memory", "1M", NULL), 0);
-	assert_int_equal(policy_begin(rq, &f->s, &f->err), 0);
-	assert_int_equal(f->s->limits.memory, 1 << 20);
-	assert_int_equal(f->s->n_named, 1);
-	assert_int_equal(f->s->maybe_root, geteuid() == 0);
-	assert_int_equal(f->s->roots_workspace, 0);
-	assert_true(f->s->id[0] && f->s->workspace.fd == -1 && !f->s->workspace.src);
-	assert_true(!f->s->env && !f->s->home && !f->s->n_binds);
-	if (geteuid() != 0)
-		assert_int_equal(f->s->host_uid, geteuid());
-	int r = spec_complete(f->s, &first);
-	assert_true(r < 0);
-	assert_int_equal(first.code, BRIG_E_BAD_WORKSPACE);
-	/* not even when it is there by now */
-	sh(f, "mkdir absent");
-	assert_int_equal(spec_complete(f->s, &again), r);
-	assert_memory_equal(&first, &again, sizeof first);
-	assert_int_equal(spec_complete(f->s, NULL), r);
-	spec_free(f->s);
-	f->s = NULL;
-
-	assert_int_equal(policy_begin(rq, &f->s, &f->err), 0);
-	assert_int_equal(f->s->roots_workspace, geteuid() == 0); /* we made it */
-	assert_int_equal(spec_complete(f->s, &f->err), 0);
-	assert_true(f->s->workspace.fd >= 0 && f->s->env && f->s->home && f->s->n_binds >= 1);
-	assert_true(f->s->host_uid != 0 || f->s->nested);
-	size_t n = f->s->n_binds;
-	assert_int_equal(spec_complete(f->s, &f->err), 0);
-	assert_int_equal(f->s->n_binds, n);
-	brig_spec_free(rq);
-}
-
 static void seccomp_files(void **state)
 {
 	struct fixture *f = *state;
@@ -652,7 +616,7 @@ static int run_all(const char *who)
 		T(workspace_at), T(home_outside_the_workspace), T(working_directories),
 		T(binds), T(binds_refused), T(masks), T(protection), T(environment),
 		T(environment_from_fd), T(environment_from_fd_is_secret),
-		T(layers_required), T(limits), T(commands), T(halves), T(seccomp_files),
+		T(layers_required), T(limits), T(commands), T(seccomp_files),
 		T(identities), T(messages_are_one_line),
 	};
 
