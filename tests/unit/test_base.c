@@ -28,10 +28,6 @@
 #include "base/str.h"
 #include "base/strindex.h"
 
-#define SMALL_COPY_NAME small_copy
-#define SMALL_MOVE_NAME small_move
-#include "base/small_copy.c"
-
 static void err_code_names(void **state)
 {
 	static const char *const names[] = {
@@ -639,39 +635,6 @@ static void fd_small_helpers(void **state)
 	assert_int_equal(close(p[1]), 0);
 }
 
-#if defined(__x86_64__)
-/* Every length around the limits between the ways to copy, at every alignment, with
- * nothing touched beside it; and every overlap. */
-static void copies_of_every_length(void **state)
-{
-	static unsigned char from[700], to[700], want[700];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof from; i++)
-		from[i] = (unsigned char)(i * 131 + i / 256 + 1);
-	for (size_t n = 0; n < 600; n++)
-		for (size_t a = 0; a < 9; a++) {
-			memset(to, 0, sizeof to);
-			memset(want, 0, sizeof want);
-			for (size_t i = 0; i < n; i++)
-				want[9 + a + i] = from[a + i];
-			assert_ptr_equal(small_copy(to + 9 + a, from + a, n), to + 9 + a);
-			assert_memory_equal(to, want, sizeof to);
-		}
-	for (size_t n = 0; n < 300; n++)
-		for (size_t shift = 0; shift < 300; shift += 1 + shift / 16)
-			for (int back = 0; back < 2; back++) {
-				size_t src = back ? shift : 0, dst = back ? 0 : shift;
-				for (size_t i = 0; i < sizeof to; i++)
-					to[i] = want[i] = from[i];
-				for (size_t i = 0; i < n; i++)
-					want[dst + i] = from[src + i];
-				assert_ptr_equal(small_move(to + dst, to + src, n), to + dst);
-				assert_memory_equal(to, want, sizeof to);
-			}
-}
-#endif
-
 static bool is_blocked(int sig)
 {
 	sigset_t now;
@@ -747,9 +710,6 @@ int main(void)
 		cmocka_unit_test(fd_reads_whole_files),
 		cmocka_unit_test(fd_small_helpers),
 		cmocka_unit_test(nudge_interrupts),
-#if defined(__x86_64__)
-		cmocka_unit_test(copies_of_every_length),
-#endif
 	};
 	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }
