@@ -13,10 +13,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "base/buf.h"
@@ -684,6 +686,30 @@ static void timed_calls_end(void **state)
 	close(p[1]);
 }
 
+/* A listener whose queue is full does not answer, and the socket is one that blocks. */
+static void timed_connect_ends(void **state)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof a;
+	int fds[8], r = 0;
+	size_t n = 0;
+
+	(void)state;
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
+	assert_int_equal(listen(listener, 0), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &len), 0);
+	while (r == 0 && n < ARRAY_LEN(fds)) {
+		fds[n] = socket(AF_INET, SOCK_STREAM, 0);
+		r = timed_connect(fds[n++], (struct sockaddr *)&a, sizeof a, 50);
+	}
+	assert_int_equal(r, -EINTR);
+	while (n)
+		close(fds[--n]);
+	close(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -709,6 +735,7 @@ int main(void)
 		cmocka_unit_test(fd_reads_whole_files),
 		cmocka_unit_test(fd_small_helpers),
 		cmocka_unit_test(timed_calls_end),
+		cmocka_unit_test(timed_connect_ends),
 	};
 	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }
