@@ -64,8 +64,11 @@ static ssize_t alarm_end(struct alarm *a, ssize_t result)
 static int await(int fd, short events, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = events };
-	int r = poll(&p, 1, ms);
+	int r;
 
+	do
+		r = poll(&p, 1, ms);
+	while (r < 0 && errno == EINTR);
 	return r < 0 ? -errno : r == 0 ? -EAGAIN : 0;
 }
 

@@ -16,6 +16,13 @@
 #include "cli/cli.h"
 #include "policy/load.h"
 
+static int no_memory(void)
+{
+	err_set(&cli_last_error, BRIG_E_NO_MEMORY, ENOMEM, "options", "a request");
+	cli_error(&cli_last_error);
+	return EXIT_REFUSED;
+}
+
 static bool is_to_write(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -196,8 +203,7 @@ static int run_request(struct brig_spec *rq, bool person)
 			return EXIT_REFUSED;
 		}
 	} else if (person && fit_for_person(loaded) < 0) {
-		fprintf(stderr, "brig: NO_MEMORY\n");
-		return EXIT_REFUSED;
+		return no_memory();
 	} else {
 		warn_loose(loaded);
 	}
@@ -232,7 +238,7 @@ static int run_main(int argc, char **argv)
 	int rest, code;
 
 	if (!rq)
-		return EXIT_REFUSED;
+		return no_memory();
 	code = cli_options(argc, argv, rq, NULL, &rest);
 	if (code == -1) {
 		cli_help(&verb_run);
@@ -262,7 +268,7 @@ static int shell_main(int argc, char **argv)
 	int rest, code;
 
 	if (!rq)
-		return EXIT_REFUSED;
+		return no_memory();
 	code = cli_options(argc, argv, rq, NULL, &rest);
 	if (code == -1) {
 		cli_help(&verb_shell);

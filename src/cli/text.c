@@ -66,6 +66,8 @@ char *cli_fit(const char *text)
 	return buf_take(&b, NULL);
 }
 
+#define NO_MEMORY "brig: NO_MEMORY: a message\n"
+
 static bool brief;
 
 void cli_say_briefly(void)
@@ -88,18 +90,21 @@ static void say_briefly(const char *text, size_t len)
 
 void cli_say(const char *fmt, ...)
 {
-	cleanup_free char *text = NULL;
 	va_list ap;
 
 	va_start(ap, fmt);
-	int n = vasprintf(&text, fmt, ap);
+	if (brief) {
+		char *text;
+		int n = vasprintf(&text, fmt, ap);
+		cleanup_free char *own = n < 0 ? NULL : text;
+		if (own)
+			say_briefly(own, (size_t)n);
+		else
+			say_briefly(NO_MEMORY, sizeof NO_MEMORY - 1);
+	} else {
+		vfprintf(stderr, fmt, ap);
+	}
 	va_end(ap);
-	if (n < 0)
-		text = NULL;
-	else if (brief)
-		say_briefly(text, (size_t)n);
-	else
-		fd_write_waiting(STDERR_FILENO, text, (size_t)n);
 }
 
 static int not_written(int e)
