@@ -246,7 +246,7 @@ def test_a_listener_before_it_could_wait_for_kills_only(who, inject):
     report = who.base / "report"
     support.BRIG, brig = inject, support.BRIG
     try:
-        r = who.brig("-e", "-o", report, "-f", "job:seccomp:1:EINVAL", "--", brig, "run", "--json", "--workspace", who.ws,
+        r = who.brig("-o", report, "-f", "job:seccomp:1:EINVAL", "--", brig, "run", "--json", "--workspace", who.ws,
                      "--", "/bin/sh", "-c", "unshare -r true; unshare -r true; true")
     finally:
         support.BRIG = brig

@@ -63,7 +63,7 @@ class Injected:
 def one(inject, w, name, fault, extra, text=SCENE, plain=False, scene=None):
     scene = scene or Scene(w, name, extra, text, plain)
     report = scene.dir / "report"
-    prefix = [inject, "-o", report, "-t", HANG, *(["-e"] if plain else []), *(["-f", ":".join(fault)] if fault else ["-l"]), "--"]
+    prefix = [inject, "-o", report, "-t", HANG, *(["-f", ":".join(fault)] if fault else ["-l"]), "--"]
     outcome = run_scene(scene, prefix, timeout=HANG + 20)
     lines = report.read_text().splitlines()
     if not os.environ.get("BRIG_KEEP"):
