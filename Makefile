@@ -3,10 +3,12 @@
 #   make run            set up, build, and show a sandboxed command
 #   make run ARGS='…'   set up, build, and run any brig command line; on standard output is
 #                       what brig says, and nothing else
-#   make test           set up everything, build, and run all tests
+#   make test           set up everything, build, and run the tests
+#   make test-clients   the tests that need Docker, Podman, gVisor or other programs like them
+#   make test-vm        the tests that need a virtual machine
 BUILD ?= build
 
-.PHONY: all build build-test run test quick bench clean setup-build setup-test
+.PHONY: all build build-test run test test-clients test-vm quick bench clean setup-build setup-test
 
 all: build
 
@@ -39,9 +41,15 @@ build-test: setup-test build
 test: build-test
 	@/usr/bin/python3 tests/run_all.py --build $(BUILD)
 
+test-clients: build-test
+	@/usr/bin/python3 tests/run_all.py --build $(BUILD) --only run/engines
+
+test-vm: build-test
+	@/usr/bin/python3 tests/run_all.py --build $(BUILD) --only vm
+
 # the fast part of the tests, for while you work
 quick: build-test
-	@/usr/bin/python3 tests/run_all.py --build $(BUILD) --only unit,run
+	@/usr/bin/python3 tests/run_all.py --build $(BUILD) --only unit,run/host,run/prompt
 
 bench: setup-test build
 	@bench/run.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every stage of the tests and counts: what `make test` does.
+"""Runs the stages of the tests and counts: what `make test` does.
 
 The parts of the stages run side by side in lanes (see LANES), each in a process
 of its own; what a part printed is printed whole when it ends.  At the end stands
@@ -230,10 +230,10 @@ def within_reach():
                          "sh", "-c", script, ROOT]
 
 
-def pytest(count, args, folder, *more, may_skip_all=False, prefix=(), env=None, brig="brig"):
+def pytest(count, args, folder, *more, may_skip_all=False, prefix=(), env=None):
     # No second try for what fails: in tests of containment "sometimes" is a bug.
     at, before = within_reach()
-    env = dict(os.environ, BRIG=os.path.join(at, args.build, brig),
+    env = dict(os.environ, BRIG=os.path.join(at, args.build, "brig"),
                BRIG_BUILD=os.path.join(at, args.build),
                BRIG_PROBE=os.path.join(at, args.build, "tests", "probe"), **(env or {}))
     code, out = run([*prefix, *before, "/usr/bin/python3", "-m", "pytest", "-q", "-rsfE", "--tb=short",
@@ -270,26 +270,6 @@ def stage_run_engines(count, args):
     files of its test user are nobody else's either."""
     pytest(count, args, "run", "-m", "engine", may_skip_all=True, prefix=own_mounts(),
            env={"BRIG_TEST_ACCOUNT": "brigtest-engine"})
-
-
-# What kernels of the last years have and the floor has not.
-NEWER = ("open_tree,move_mount,fsopen,fsconfig,fsmount,mount_setattr,open_tree_attr,statmount,listmount,"
-         "pidfd_getfd")
-# Where they matter, for an ordinary user: root's own workspace is refused without them.  Not
-# what the shell around brig has a word in, which is how the calls are taken away.
-OLDER_TESTS = ("user and not root and (test_protect or test_workspace or test_files or test_proc or test_contract "
-               "or test_terminal or test_badinput or test_resources) and not test_deleted_cwd "
-               "and not test_brig_inside_brig and not test_caller_with_few_descriptors")
-
-
-def stage_run_older(count, args):
-    """Once more, where none of the newer calls exists."""
-    wrapper = os.path.join(ROOT, args.build, "older-brig")
-    with open(wrapper, "w") as f:
-        f.write('#!/bin/sh\nd=${0%%/*}\nexec "$d/tests/deny" %s=ENOSYS -- "$d/brig" "$@"\n' % NEWER)
-    os.chmod(wrapper, 0o755)
-    pytest(count, args, "run", "-m", "not engine and not prompt", "-k", OLDER_TESTS, brig="older-brig",
-           env={"BRIG_TEST_ACCOUNT": "brigtest-older"})
 
 
 def stage_run_prompt(count, args):
@@ -344,15 +324,17 @@ def stage_vm(count, args):
 # Every part of every stage.
 PARTS = {"lint": stage_lint, "unit": stage_unit, "asan": stage_asan,
          "run/host": stage_run_host, "run/engines": stage_run_engines,
-         "run/older": stage_run_older, "run/prompt": stage_run_prompt, "egress/most": stage_egress_most,
+         "run/prompt": stage_run_prompt, "egress/most": stage_egress_most,
          "egress/prompt": stage_egress_prompt, "fault": stage_fault, "fuzz": stage_fuzz,
          "vm": stage_vm}
+# Those with a make target of their own; `make test` runs everything else.
+OWN_TARGET = {"run/engines": "make test-clients", "vm": "make test-vm"}
 
 # Lanes run side by side, the parts of one lane one after the other.  The first has
 # what computes and has no deadlines of its own: it gets what time the others leave.
-# They have deadlines and mostly wait; there are only three of them.
+# The others have deadlines and mostly wait.
 IDLE = ["lint", "asan", "fuzz"]
-LANES = [IDLE, ["unit", "run/host"], ["run/engines", "run/older"], ["vm", "egress/most"]]
+LANES = [IDLE, ["unit", "run/host"], ["run/engines"], ["vm", "egress/most"]]
 # Afterwards, alone: what measures time, and what breaks the machine's system calls one
 # by one and looks for what is left on it.
 ALONE = ["run/prompt", "egress/prompt", "fault"]
@@ -495,8 +477,10 @@ def interrupt(*_):
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--build", default="build")
-    ap.add_argument("--only", default=",".join(PARTS), metavar="STAGE[,STAGE]",
-                    help=f"of {', '.join(PARTS)}; run and egress are all of their parts")
+    ap.add_argument("--only", metavar="STAGE[,STAGE]",
+                    default=",".join(p for p in PARTS if p not in OWN_TARGET),
+                    help=f"of {', '.join(PARTS)}; run and egress are all of their parts; "
+                         f"without it all but {', '.join(OWN_TARGET)}")
     ap.add_argument("--fuzz-seconds", type=int, default=6)
     for internal in ("--part", "--report"):
         ap.add_argument(internal, help=argparse.SUPPRESS)
@@ -518,6 +502,8 @@ def main():
         print("Skipped, and why:")
         for r in total.reasons:
             print(f"  {r}")
+    if args.only == ap.get_default("only"):
+        print("Not run: " + ", ".join(f"{p} ({how})" for p, how in OWN_TARGET.items()))
     print(f"all of it took {time.time() - start:.0f} s")
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     return 1 if total.failed or not total.passed else 0

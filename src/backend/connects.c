@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/nudge.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "base/timed.h"
 #include "confine/seccomp.h"
 
 enum {
@@ -78,16 +78,12 @@ static int dial(int fd, const struct sockaddr_in *a)
 {
 	int flags = fcntl(fd, F_GETFL);
 	struct pollfd p = { fd, POLLOUT, 0 };
-	struct nudge n;
 
 	if (flags < 0)
 		return -errno;
 	if (!(flags & O_NONBLOCK))
 		fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-	nudge_start(&n);
-	nudge_every(&n, WAIT_MS);
-	int r = connect(fd, (const struct sockaddr *)a, sizeof *a) < 0 ? -errno : 0;
-	nudge_end(&n);
+	int r = timed_connect(fd, (const struct sockaddr *)a, sizeof *a, WAIT_MS);
 	if (r == -EINTR)
 		r = -EINPROGRESS;
 	if (r == -EINPROGRESS && !(flags & O_NONBLOCK)) {

@@ -301,11 +301,11 @@ static void dispatch(struct docker_run *r, const struct pollfd *p)
 	if (p[P_ERR].revents)
 		watch_drain(&r->err_read, &r->res->err);
 	if (p[P_STDOUT].revents)
-		docker_flush(r, &r->to_out, STDOUT_FILENO);
+		docker_flush(&r->to_out, STDOUT_FILENO);
 	if (p[P_STDERR].revents)
-		docker_flush(r, &r->to_err, STDERR_FILENO);
+		docker_flush(&r->to_err, STDERR_FILENO);
 	if ((p[P_PTY].revents & POLLOUT) && r->to_pty.len)
-		docker_flush(r, &r->to_pty, r->pty);
+		docker_flush(&r->to_pty, r->pty);
 	if (p[P_PTY].revents & ~POLLOUT)
 		docker_from_pty(r);
 	if (p[P_STDIN].revents)

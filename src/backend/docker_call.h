@@ -38,7 +38,6 @@ struct docker_run {
 	uint64_t t_release, t_ending;
 	sigset_t old_mask;
 	struct caller_tty caller;
-	struct nudge nudge; /* for the caller's input and output */
 };
 
 /* docker_streams.c */
@@ -49,7 +48,7 @@ void docker_terminal_end(struct docker_run *r);
 void docker_window(uint16_t *rows, uint16_t *cols);
 /* Output that came by the channel: captured, or queued for our own. */
 void docker_output(struct docker_run *r, bool is_err, const char *data, size_t len);
-void docker_flush(const struct docker_run *r, struct docker_queue *q, int fd);
+void docker_flush(struct docker_queue *q, int fd);
 void docker_from_stdin(struct docker_run *r);
 void docker_from_pty(struct docker_run *r);
 /* What is left in pipes and queues when everything has ended. */

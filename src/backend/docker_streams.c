@@ -11,7 +11,10 @@
 #include "backend/docker_call.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/timed.h"
 #include "engine/watch.h"
+
+enum { MOMENT_MS = 20 }; /* how long a read or a write of the caller's may take */
 
 void docker_window(uint16_t *rows, uint16_t *cols)
 {
@@ -27,7 +30,6 @@ void docker_window(uint16_t *rows, uint16_t *cols)
 void docker_terminal_start(struct docker_run *r)
 {
 	caller_tty_save(&r->caller);
-	nudge_start(&r->nudge);
 	if (!r->spec->pty) {
 		r->stdin_open = r->p->stream;
 		return;
@@ -86,15 +88,14 @@ void docker_output(struct docker_run *r, bool is_err, const char *data, size_t l
 			r->res->out.dropped += len;
 			return;
 		}
-		docker_flush(r, q, fd);
+		docker_flush(q, fd);
 	}
 }
 
 /* Writes what the reader takes now. */
-void docker_flush(const struct docker_run *r, struct docker_queue *q, int fd)
+void docker_flush(struct docker_queue *q, int fd)
 {
-	ssize_t done = nudge_write(fd == r->pty ? NULL : &r->nudge, fd, q->data + q->at,
-				   q->len - q->at);
+	ssize_t done = timed_write(fd, q->data + q->at, q->len - q->at, MOMENT_MS);
 
 	if (done == -EINTR || done == -EAGAIN)
 		return;
@@ -110,7 +111,7 @@ void docker_flush(const struct docker_run *r, struct docker_queue *q, int fd)
 void docker_from_stdin(struct docker_run *r)
 {
 	struct docker_queue *q = &r->to_pty;
-	ssize_t n = nudge_read(&r->nudge, STDIN_FILENO, q->data, sizeof q->data);
+	ssize_t n = timed_read(STDIN_FILENO, q->data, sizeof q->data, MOMENT_MS);
 
 	if (n == -EINTR || n == -EAGAIN)
 		return;
@@ -158,15 +159,14 @@ void docker_drain_rest(struct docker_run *r)
 	while (now_ns() < until) {
 		if (r->to_out.len) {
 			if (ready(STDOUT_FILENO, POLLOUT, 100))
-				docker_flush(r, &r->to_out, STDOUT_FILENO);
+				docker_flush(&r->to_out, STDOUT_FILENO);
 		} else if (r->to_err.len) {
 			if (ready(STDERR_FILENO, POLLOUT, 100))
-				docker_flush(r, &r->to_err, STDERR_FILENO);
+				docker_flush(&r->to_err, STDERR_FILENO);
 		} else if (ready(r->pty, POLLIN, 0)) {
 			docker_from_pty(r);
 		} else {
 			break;
 		}
 	}
-	nudge_end(&r->nudge);
 }

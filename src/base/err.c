@@ -47,6 +47,9 @@ int err_set(struct brig_error *e, enum brig_code code, int errnum,
 	/* Names and values are whatever somebody chose: one plain line of them
 	 * reaches a terminal, a log or JSON. */
 	str_clean(text, e->message, sizeof e->message);
+	if (code == BRIG_E_NO_MEMORY)
+		err_fix(e, "give brig more memory, processes or descriptors "
+			   "(ulimit -a shows the limits)");
 	return ret;
 }
 

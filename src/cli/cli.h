@@ -48,6 +48,11 @@ int cli_options(int argc, char **argv, struct brig_spec *rq,
 /* What the last failing cli_options() said, for a caller that wants JSON. */
 extern struct brig_error cli_last_error;
 
+/* A diagnostic, on standard error. */
+void cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* From now on diagnostics are dropped once standard error has been blocked for a second: the
+ * command may have filled the pipe, and its reader may wait for our end. */
+void cli_say_briefly(void);
 /* "brig: message (fix)" on standard error, safe for terminals. */
 void cli_error(const struct brig_error *e);
 /* The exit code for an error found before anything was built: 2 when the command

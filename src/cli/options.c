@@ -24,9 +24,8 @@ void cli_error(const struct brig_error *e)
 	cleanup_free char *what = str_printable(e->message);
 	cleanup_free char *fix = str_printable(e->fix);
 
-	fprintf(stderr, "brig: %s: %s%s%s%s\n", brig_code_name(e->code),
-		what ? what : "?", e->fix[0] ? " (" : "", fix ? fix : "",
-		e->fix[0] ? ")" : "");
+	cli_say("brig: %s: %s%s%s%s\n", brig_code_name(e->code), what ? what : "?",
+		e->fix[0] ? " (" : "", fix ? fix : "", e->fix[0] ? ")" : "");
 }
 
 int cli_error_code(const struct brig_error *e, bool runs)

@@ -2,7 +2,6 @@
 /* brig run, brig shell: one command in a fresh sandbox. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +12,16 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/nudge.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "policy/load.h"
+
+static int no_memory(void)
+{
+	err_set(&cli_last_error, BRIG_E_NO_MEMORY, ENOMEM, "options", "a request");
+	cli_error(&cli_last_error);
+	return EXIT_REFUSED;
+}
 
 static bool is_to_write(int fd)
 {
@@ -68,32 +73,12 @@ static void warn_loose(const struct brig_spec *rq)
 	}
 }
 
-/*
- * From here on what is said to a person, and not taken by anybody for so long, is lost: the
- * command may have filled the pipe, and who reads it wait for our end.  The result object is
- * not: whoever asked for it reads it.  False when nobody took what was said last.
- */
-static bool speak_briefly(void)
-{
-	enum { SAID_MS = 1000 };
-	static struct nudge n;
-	/* the command may have told it not to wait: so we do before we write */
-	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
-
-	if (ferror(stderr))
-		return false;
-	const bool room = poll(&p, 1, SAID_MS / 2) > 0;
-	if (!n.on && nudge_start(&n) == 0)
-		nudge_every(&n, SAID_MS / 2);
-	return room || n.on;
-}
-
 static int deliver(int fd, const char *text, size_t len, const char *where)
 {
 	int r = fd_write_waiting(fd, text, len);
 
-	if (r < 0 && speak_briefly())
-		fprintf(stderr, "brig: IO_FAILED: %s: %s\n", where, strerror(-r));
+	if (r < 0)
+		cli_say("brig: IO_FAILED: %s: %s\n", where, strerror(-r));
 	return r;
 }
 
@@ -108,8 +93,7 @@ static int write_result(const struct brig_result *res, bool json, int status_fd)
 		return 0;
 	char *text = brig_result_json(res, &len);
 	if (!text) {
-		if (speak_briefly())
-			fprintf(stderr, "brig: NO_MEMORY: the result object\n");
+		cli_say("brig: NO_MEMORY: the result object\n");
 		return -ENOMEM;
 	}
 	text[len] = '\n'; /* in place of the final NUL */
@@ -141,14 +125,11 @@ static void refuse_in_json(int argc, char **argv)
 /* What was found in the workspace concerns the person, whatever they read. */
 static void warn_path(void *arg, const char *target, const char *text)
 {
-	if (!speak_briefly())
-		return;
 	cleanup_free char *what = str_printable(target);
 	cleanup_free char *how = str_printable(text);
 
 	(void)arg;
-	fprintf(stderr, "brig: protected: %.200s: %s\n", what ? what : "?",
-		how ? how : "?");
+	cli_say("brig: protected: %.200s: %s\n", what ? what : "?", how ? how : "?");
 }
 
 /* The list that was learned is for a person; a program reads the result object. */
@@ -156,24 +137,22 @@ static void print_learned(const struct brig_result *res)
 {
 	cleanup_free char *text = res->learning ? learned_text(res) : NULL;
 
-	if (text && speak_briefly())
-		fputs(text, stderr);
+	if (text)
+		cli_say("%s", text);
 }
 
 /* A limit that ended something, which could not say so itself.  Who asked for the object finds
  * it there. */
 static void tell_limit(const struct brig_result *res, const struct brig_spec *rq)
 {
-	if (!(res->timed_out || res->oom) || !speak_briefly())
-		return;
 	/* a terminal of the command's own was left in the middle of a line, as a rule */
 	const char *new_line = request_flag(rq, OPT_PTY) && isatty(STDERR_FILENO) ? "\n" : "";
 	if (res->timed_out)
-		fprintf(stderr, "%sbrig: the time limit of %s s was reached (--timeout SECONDS sets "
-				"another, 0 none)\n", new_line, request_text(rq, OPT_TIMEOUT));
-	else
-		fprintf(stderr, "%sbrig: the memory limit of %s was reached (--memory SIZE sets "
-				"another)\n", new_line, request_text(rq, OPT_MEMORY));
+		cli_say("%sbrig: the time limit of %s s was reached (--timeout SECONDS sets another, "
+			"0 none)\n", new_line, request_text(rq, OPT_TIMEOUT));
+	else if (res->oom)
+		cli_say("%sbrig: the memory limit of %s was reached (--memory SIZE sets another)\n",
+			new_line, request_text(rq, OPT_MEMORY));
 }
 
 /* A person at a terminal is not on the clock, and sees where he is; unless the
@@ -224,8 +203,7 @@ static int run_request(struct brig_spec *rq, bool person)
 			return EXIT_REFUSED;
 		}
 	} else if (person && fit_for_person(loaded) < 0) {
-		fprintf(stderr, "brig: NO_MEMORY\n");
-		return EXIT_REFUSED;
+		return no_memory();
 	} else {
 		warn_loose(loaded);
 	}
@@ -233,10 +211,10 @@ static int run_request(struct brig_spec *rq, bool person)
 		cli_error(&err);
 		return EXIT_REFUSED;
 	}
+	cli_say_briefly();
 	code = brig_result_exit_code(res);
 	if (err.code != BRIG_E_OK) {
-		if (speak_briefly())
-			cli_error(&err);
+		cli_error(&err);
 		if (code == EXIT_REFUSED)
 			code = cli_error_code(&err, true);
 	}
@@ -260,7 +238,7 @@ static int run_main(int argc, char **argv)
 	int rest, code;
 
 	if (!rq)
-		return EXIT_REFUSED;
+		return no_memory();
 	code = cli_options(argc, argv, rq, NULL, &rest);
 	if (code == -1) {
 		cli_help(&verb_run);
@@ -290,7 +268,7 @@ static int shell_main(int argc, char **argv)
 	int rest, code;
 
 	if (!rq)
-		return EXIT_REFUSED;
+		return no_memory();
 	code = cli_options(argc, argv, rq, NULL, &rest);
 	if (code == -1) {
 		cli_help(&verb_shell);

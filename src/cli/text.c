@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text for a person: lines that fit the terminal they are on, and output that did not get there. */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -8,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/timed.h"
 #include "cli/cli.h"
 
 enum { LEAST_COLUMNS = 30 };
@@ -62,6 +64,47 @@ char *cli_fit(const char *text)
 		text += *text == '\n';
 	}
 	return buf_take(&b, NULL);
+}
+
+#define NO_MEMORY "brig: NO_MEMORY: a message\n"
+
+static bool brief;
+
+void cli_say_briefly(void)
+{
+	brief = true;
+}
+
+static void say_briefly(const char *text, size_t len)
+{
+	enum { SAID_MS = 500 }; /* for the wait and again for the write */
+	static bool blocked;
+
+	while (len && !blocked) {
+		ssize_t n = timed_write(STDERR_FILENO, text, len, SAID_MS);
+		blocked = n <= 0;
+		text += blocked ? 0 : n;
+		len -= blocked ? 0 : (size_t)n;
+	}
+}
+
+void cli_say(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (brief) {
+		char *text;
+		int n = vasprintf(&text, fmt, ap);
+		cleanup_free char *own = n < 0 ? NULL : text;
+		if (own)
+			say_briefly(own, (size_t)n);
+		else
+			say_briefly(NO_MEMORY, sizeof NO_MEMORY - 1);
+	} else {
+		vfprintf(stderr, fmt, ap);
+	}
+	va_end(ap);
 }
 
 static int not_written(int e)

@@ -406,9 +406,11 @@ int root_pivot(struct root *r)
 	/* With "." for both, the old root ends up stacked on the new one, needs
 	 * no directory of its own, and is reached and detached through ".".
 	 * "/" and every absolute path already mean the new tree. */
-	if (fchdir(r->rootfd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
-		return fail(r, BRIG_E_MOUNT_FAILED, errno, "entering the new root");
-	return 0;
+	if (fchdir(r->rootfd) == 0 && syscall(SYS_pivot_root, ".", ".") == 0)
+		return 0;
+	r->code = BRIG_E_MOUNT_FAILED;
+	r->what = "entering the new root";
+	return -errno;
 }
 
 int root_detach(struct root *r)

@@ -168,7 +168,7 @@ static int lock_mounts(const struct launch *l)
 	if (first < 0)
 		child_fail(l, BRIG_E_MOUNT_FAILED, errno, "lock", "/proc/self/ns/mnt");
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
-		child_fail(l, BRIG_E_USERNS_DENIED, errno, "lock",
+		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "lock",
 			   "a second user namespace, which locks the mounts");
 	int e = ids_map("/proc/self", &l->maps_again, true);
 	if (e < 0)

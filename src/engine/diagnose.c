@@ -204,8 +204,6 @@ static const struct {
 	  "descriptors that your programs have sent and nobody has received count against "
 	  "the limit on open files: raise it (ulimit -n), or end who has sent them" },
 	{ BRIG_E_SETUP_FAILED, EINTR, "a signal came; nothing was run: start it again" },
-	{ BRIG_E_NO_MEMORY, 0, "give brig more memory, processes or descriptors "
-	  "(ulimit -a shows the limits)" },
 	{ BRIG_E_BAD_CWD, EACCES,
 	  "whoever the command runs as has to be allowed to enter it: chmod a+x, or give another "
 	  "directory" },

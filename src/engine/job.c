@@ -63,7 +63,8 @@ static void take_stdio(const struct launch *l)
 			child_fail(l, BRIG_E_SETUP_FAILED, errno, "stdio", "stdio");
 	if (l->spec->pty && ioctl(0, TIOCSCTTY, 0) < 0)
 		child_fail(l, BRIG_E_SETUP_FAILED, errno, "pty", "the controlling terminal");
-	check(l, exec_plain_priority(&what), BRIG_E_SETUP_FAILED, "stdio", what);
+	int e = exec_plain_priority(&what);
+	check(l, e, BRIG_E_SETUP_FAILED, "stdio", what);
 }
 
 static void restrict_files(const struct launch *l, struct wire *ready)
@@ -144,7 +145,8 @@ void job_main(struct launch *l)
 	exec_default_signals();
 	/* the new cgroup namespace needs a capability */
 	enter_groups(l);
-	check(l, caps_drop(true, &what), BRIG_E_CAPS_FAILED, "caps", what);
+	int e = caps_drop(true, &what);
+	check(l, e, BRIG_E_CAPS_FAILED, "caps", what);
 	umask(l->umask);
 	take_stdio(l);
 	if (fchdir(l->cwdfd) < 0)

@@ -40,12 +40,14 @@ int result_deny(struct brig_result *r, const char *kind, const char *target,
 	if (!v)
 		return -ENOMEM;
 	r->denied = v;
+	char *copy = strdup(target);
+	if (!copy)
+		return -ENOMEM;
 	struct denial *d = &v[r->n_denied++];
-	*d = (struct denial){ .kind = kind, .count = count };
-	d->target = strdup(target);
+	*d = (struct denial){ .kind = kind, .target = copy, .count = count };
 	d->rule = strdup(rule);
 	d->fix = strdup(fix);
-	return d->target && d->rule && d->fix ? 0 : -ENOMEM;
+	return d->rule && d->fix ? 0 : -ENOMEM;
 }
 
 enum { LEARNED_MAX = 1024 };
@@ -105,7 +107,7 @@ void brig_result_warn(const struct brig_result *r,
 {
 	for (size_t i = 0; i < r->n_denied; i++)
 		if (strcmp(r->denied[i].kind, "path") == 0)
-			warn(arg, r->denied[i].target, r->denied[i].fix);
+			warn(arg, r->denied[i].target, r->denied[i].fix ? r->denied[i].fix : "?");
 }
 
 int brig_result_exit_code(const struct brig_result *r)

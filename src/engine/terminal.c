@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/timed.h"
 #include "engine/terminal.h"
 
 bool caller_tty_maybe(mode_t mode, dev_t rdev)
@@ -89,7 +90,6 @@ void terminal_start(struct terminal *t)
 	caller_tty_save(&t->caller);
 	if (t->pty < 0)
 		return;
-	nudge_start(&t->nudge);
 	if (t->caller.saved && t->caller.fd == STDIN_FILENO) {
 		struct termios raw = t->caller.was;
 		cfmakeraw(&raw);
@@ -115,11 +115,13 @@ void terminal_resize(struct terminal *t)
 	ioctl(t->pty, TIOCSWINSZ, &ws);
 }
 
+enum { MOMENT_MS = 20 }; /* how long a read or a write of the caller's may take */
+
 /* Reads into an empty buffer.  Bytes, 0 at the end, -1 to try again.  Only the pty's
  * descriptor is told not to wait: it is ours. */
-static ssize_t fill(const struct terminal *t, struct term_buf *b, int fd)
+static ssize_t fill(struct term_buf *b, int fd)
 {
-	ssize_t n = nudge_read(fd == t->pty ? NULL : &t->nudge, fd, b->data, sizeof b->data);
+	ssize_t n = timed_read(fd, b->data, sizeof b->data, MOMENT_MS);
 
 	if (n > 0) {
 		b->at = 0;
@@ -130,10 +132,9 @@ static ssize_t fill(const struct terminal *t, struct term_buf *b, int fd)
 }
 
 /* Writes what the other side takes now. */
-static void empty(const struct terminal *t, struct term_buf *b, int fd)
+static void empty(struct term_buf *b, int fd)
 {
-	ssize_t n = nudge_write(fd == t->pty ? NULL : &t->nudge, fd, b->data + b->at,
-				b->len - b->at);
+	ssize_t n = timed_write(fd, b->data + b->at, b->len - b->at, MOMENT_MS);
 
 	if (n == -EINTR || n == -EAGAIN)
 		return;
@@ -144,7 +145,7 @@ static void empty(const struct terminal *t, struct term_buf *b, int fd)
 /* As fill(). */
 static ssize_t from_pty(struct terminal *t)
 {
-	ssize_t n = fill(t, &t->to_user, t->pty);
+	ssize_t n = fill(&t->to_user, t->pty);
 
 	if (n == 0) {
 		fd_close(&t->pty); /* EIO: the last slave closed */
@@ -157,12 +158,12 @@ static ssize_t from_pty(struct terminal *t)
 
 static void to_user(struct terminal *t)
 {
-	empty(t, &t->to_user, STDOUT_FILENO);
+	empty(&t->to_user, STDOUT_FILENO);
 }
 
 static void to_pty(struct terminal *t)
 {
-	empty(t, &t->to_pty, t->pty);
+	empty(&t->to_pty, t->pty);
 }
 
 static uint64_t now_ms(void)
@@ -205,7 +206,7 @@ static void type_end(struct terminal *t)
 
 static void from_user(struct terminal *t)
 {
-	ssize_t n = fill(t, &t->to_pty, STDIN_FILENO);
+	ssize_t n = fill(&t->to_pty, STDIN_FILENO);
 
 	if (n > 0)
 		t->last = t->to_pty.data[n - 1];
@@ -276,6 +277,5 @@ int terminal_drain(struct terminal *t, int ms)
 
 void terminal_end(struct terminal *t)
 {
-	nudge_end(&t->nudge);
 	caller_tty_restore(&t->caller);
 }

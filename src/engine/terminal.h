@@ -14,7 +14,6 @@
 #include <sys/types.h>
 #include <termios.h>
 
-#include "base/nudge.h"
 #include "engine/capture.h"
 
 /* What was read on one side of the terminal and waits for the other.  As long
@@ -54,7 +53,6 @@ struct terminal {
 	size_t rest;            /* bytes read after the command's end */
 	struct caller_tty caller;
 	bool two_way;           /* what is written to the caller's input comes out of his output */
-	struct nudge nudge;     /* for his input and output, with a pty */
 };
 
 /* Three descriptors to poll: the terminal, the caller's input and output. */

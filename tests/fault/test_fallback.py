@@ -246,7 +246,7 @@ def test_a_listener_before_it_could_wait_for_kills_only(who, inject):
     report = who.base / "report"
     support.BRIG, brig = inject, support.BRIG
     try:
-        r = who.brig("-e", "-o", report, "-f", "job:seccomp:1:EINVAL", "--", brig, "run", "--json", "--workspace", who.ws,
+        r = who.brig("-o", report, "-f", "job:seccomp:1:EINVAL", "--", brig, "run", "--json", "--workspace", who.ws,
                      "--", "/bin/sh", "-c", "unshare -r true; unshare -r true; true")
     finally:
         support.BRIG = brig
@@ -305,7 +305,6 @@ def test_without_landlock(who, deny, call, error):
                  "PROTECT_FAILED"}),
     ("pidfd_open", {"KERNEL_TOO_OLD", "SETUP_FAILED"}),
     ("unshare", {"NAMESPACE_DENIED"}),
-    ("setns", {"NAMESPACE_DENIED"}),
     ("seccomp", {"SECCOMP_FAILED"}),
     ("capset", {"CAPS_FAILED"}),
     ("pivot_root", {"MOUNT_FAILED"}),
@@ -351,12 +350,10 @@ def test_a_lie_is_not_evidence(who, deny, call):
         assert out.code == 125 or not out.json["ran"], out
 
 
-@pytest.mark.parametrize("one_call", [True, False])
-def test_mount_flags_are_read_back(who, deny, one_call):
+def test_mount_flags_are_read_back(who, deny):
     """A mount_setattr that was never made leaves trees writable: seen, and refused."""
     scene = Scene(who, "scene")
-    older = [] if one_call else [deny, "open_tree_attr=ENOSYS", "--"]
-    out = run_scene(scene, [*older, deny, "mount_setattr=0", "--"])
+    out = run_scene(scene, [deny, "mount_setattr=0", "--"])
     assert not out.ran and out.code == 125, out
     assert out.json["error"]["code"] == "REQUIRE_UNMET" and "read-only" in out.json["error"]["message"], out
 
@@ -365,7 +362,7 @@ def test_mounts_are_not_tied_to_the_hosts(who, account):
     """What is mounted on the host later would arrive inside, without any of brig's flags.  Everything is shared
     where this runs."""
     under = Under(who, [], account)
-    r = under.sh("cat /proc/self/mountinfo", "--ro", under.scene.ro)
+    r = under.plain("cat /proc/self/mountinfo", "--ro", under.scene.ro)
     assert r.code == 0, r
     for line in r.json["stdout"].splitlines():
         f = line.split()

@@ -130,7 +130,7 @@ def held_and_killed(who, inject, roles, plain=False, make=None, required=FULL_BA
     def one(name, fault):
         scene = make(name) if make else Scene(who, name, plain=plain)
         report = scene.dir / "report"
-        what = [*(["-e"] if plain else []), *(["-f", fault] if fault else ["-l"])]
+        what = [*(["-f", fault] if fault else ["-l"])]
         out = run_scene(scene, [inject, "-o", report, "-t", 20, *what, "--"], timeout=40)
         lines = report.read_text().splitlines()
         end = [x.split() for x in lines if x.startswith("end ")]

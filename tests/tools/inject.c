@@ -8,7 +8,7 @@
  * one number hits several of them at once, and the command as well; here one
  * call of one process is hit and nothing else.
  *
- * Roles: supervisor, custodian, builder, netmaker, job, idholder, egress, other; the
+ * Roles: supervisor, custodian (the janitor, or a keeper), builder, netmaker, job, idholder, egress, other; the
  * builder is called init once it has executed that.  The job is let go when it
  * has executed the command: what the command does is not our business.
  *
@@ -67,7 +67,7 @@ static struct proc procs[PROCS];
 static FILE *report;
 static bool list, started, begun;
 static bool hit; /* the call has been found */
-static bool early_job; /* the builder's first child is the job already */
+static bool built; /* there is a builder */
 static enum role want_role = ROLES;
 static long want_call = -1;
 static unsigned want_n;
@@ -256,13 +256,16 @@ static enum role role_of(const struct proc *parent)
 		if (flags & CLONE_NEWUSER)
 			return IDHOLDER;
 		/* the one program that it executes, by posix_spawn() */
-		return flags & CLONE_VFORK ? EGRESS : CUSTODIAN;
+		if (flags & CLONE_VFORK)
+			return EGRESS;
+		/* visits the job's network namespace; after the release another one seals mounts */
+		if (built)
+			return started ? OTHER : NETMAKER;
+		return CUSTODIAN;
 	}
 	/* no custodian of native has children: this one is a tree's keeper */
-	if (parent->role == CUSTODIAN)
+	if (parent->role == CUSTODIAN || parent->role == BUILDER)
 		return JOB;
-	if (parent->role == BUILDER)
-		return (flags & CLONE_FILES) && !early_job ? NETMAKER : JOB;
 	return OTHER;
 }
 
@@ -274,6 +277,7 @@ static void on_child(struct proc *p)
 		return;
 	struct proc *c = enter((pid_t)pid);
 	c->role = begun ? role_of(p) : OTHER;
+	built = built || c->role == BUILDER;
 	c->known = true;
 	if (c->role == JOB) {
 		job_pid = c->pid;
@@ -496,11 +500,9 @@ int main(int argc, char **argv)
 	int c;
 
 	report = stderr;
-	while ((c = getopt(argc, argv, "+o:elt:f:")) != -1) {
+	while ((c = getopt(argc, argv, "+o:lt:f:")) != -1) {
 		if (c == 'o')
 			report = fopen(optarg, "we");
-		else if (c == 'e')
-			early_job = true;
 		else if (c == 'l')
 			list = true;
 		else if (c == 't')

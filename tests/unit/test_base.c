@@ -13,10 +13,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "base/buf.h"
@@ -24,12 +26,8 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/json.h"
-#include "base/nudge.h"
 #include "base/str.h"
-
-#define SMALL_COPY_NAME small_copy
-#define SMALL_MOVE_NAME small_move
-#include "base/small_copy.c"
+#include "base/timed.h"
 
 static void err_code_names(void **state)
 {
@@ -603,39 +601,6 @@ static void fd_small_helpers(void **state)
 	assert_int_equal(close(p[1]), 0);
 }
 
-#if defined(__x86_64__)
-/* Every length around the limits between the ways to copy, at every alignment, with
- * nothing touched beside it; and every overlap. */
-static void copies_of_every_length(void **state)
-{
-	static unsigned char from[700], to[700], want[700];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof from; i++)
-		from[i] = (unsigned char)(i * 131 + i / 256 + 1);
-	for (size_t n = 0; n < 600; n++)
-		for (size_t a = 0; a < 9; a++) {
-			memset(to, 0, sizeof to);
-			memset(want, 0, sizeof want);
-			for (size_t i = 0; i < n; i++)
-				want[9 + a + i] = from[a + i];
-			assert_ptr_equal(small_copy(to + 9 + a, from + a, n), to + 9 + a);
-			assert_memory_equal(to, want, sizeof to);
-		}
-	for (size_t n = 0; n < 300; n++)
-		for (size_t shift = 0; shift < 300; shift += 1 + shift / 16)
-			for (int back = 0; back < 2; back++) {
-				size_t src = back ? shift : 0, dst = back ? 0 : shift;
-				for (size_t i = 0; i < sizeof to; i++)
-					to[i] = want[i] = from[i];
-				for (size_t i = 0; i < n; i++)
-					want[dst + i] = from[src + i];
-				assert_ptr_equal(small_move(to + dst, to + src, n), to + dst);
-				assert_memory_equal(to, want, sizeof to);
-			}
-}
-#endif
-
 static bool is_blocked(int sig)
 {
 	sigset_t now;
@@ -653,37 +618,60 @@ static void set_blocked(int sig, bool blocked)
 	assert_int_equal(sigprocmask(blocked ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL), 0);
 }
 
-/* An empty pipe does not keep it, and what others do to the mask meanwhile stays. */
-static void nudge_interrupts(void **state)
+/* An empty pipe and a full one do not keep it, whether the caller has the signal blocked or not;
+ * afterwards signals are as they were. */
+static void timed_calls_end(void **state)
 {
+	static char much[1 << 20];
 	int p[2];
 	char byte;
 
 	(void)state;
 	assert_int_equal(pipe(p), 0);
 	for (int blocked = 0; blocked < 2; blocked++) {
-		struct nudge n, inner;
 		set_blocked(SIGRTMAX, blocked);
 		set_blocked(SIGUSR1, true);
-		assert_int_equal(nudge_start(&n), 0);
-		assert_int_equal(nudge_read(&n, p[0], &byte, 1), -EINTR);
-		assert_int_equal(nudge_start(&inner), 0);
-		nudge_end(&inner);
-		assert_int_equal(nudge_read(&n, p[0], &byte, 1), -EINTR);
-		set_blocked(SIGTERM, true);
+		assert_int_equal(timed_read(p[0], &byte, 1, 20), -EAGAIN);
+		/* poll() says that there is room, and write() waits for more */
+		ssize_t n = timed_write(p[1], much, sizeof much, 20);
+		assert_in_range(n, 4096, sizeof much - 1);
+		assert_int_equal(timed_write(p[1], much, 1, 20), -EAGAIN);
+		while (n > 0)
+			n -= timed_read(p[0], much, (size_t)n, 20);
+		assert_true(is_blocked(SIGUSR1));
 		set_blocked(SIGUSR1, false);
-		nudge_end(&n);
-		assert_true(is_blocked(SIGTERM));
-		assert_false(is_blocked(SIGUSR1));
 		assert_int_equal(is_blocked(SIGRTMAX), blocked);
 		struct sigaction now;
 		assert_int_equal(sigaction(SIGRTMAX, NULL, &now), 0);
 		assert_true(now.sa_handler == SIG_DFL);
 	}
-	set_blocked(SIGTERM, false);
 	set_blocked(SIGRTMAX, false);
 	close(p[0]);
 	close(p[1]);
+}
+
+/* A listener whose queue is full does not answer, and the socket is one that blocks. */
+static void timed_connect_ends(void **state)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof a;
+	int fds[8], r = 0;
+	size_t n = 0;
+
+	(void)state;
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
+	assert_int_equal(listen(listener, 0), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &len), 0);
+	while (r == 0 && n < ARRAY_LEN(fds)) {
+		fds[n] = socket(AF_INET, SOCK_STREAM, 0);
+		r = timed_connect(fds[n++], (struct sockaddr *)&a, sizeof a, 50);
+	}
+	assert_int_equal(r, -EINTR);
+	while (n)
+		close(fds[--n]);
+	close(listener);
 }
 
 int main(void)
@@ -709,10 +697,8 @@ int main(void)
 		cmocka_unit_test(ids),
 		cmocka_unit_test(fd_reads_whole_files),
 		cmocka_unit_test(fd_small_helpers),
-		cmocka_unit_test(nudge_interrupts),
-#if defined(__x86_64__)
-		cmocka_unit_test(copies_of_every_length),
-#endif
+		cmocka_unit_test(timed_calls_end),
+		cmocka_unit_test(timed_connect_ends),
 	};
 	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }
