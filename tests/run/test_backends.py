@@ -705,6 +705,7 @@ def test_landlock_where_there_are_no_user_namespaces(user):
 # -- bwrap ---------------------------------------------------------------------
 
 BW = OPTS["bwrap"]
+READY, GO, EXEC_FAIL = 4, 5, 7  # of enum wire_type
 
 
 def need_bwrap():
@@ -745,6 +746,20 @@ def test_bwrap_that_lies(user):
                "exec unshare -Urpf --mount-proc \"$@\"\n", 0o755)
     r = user.run(*user.ran_marker(), opts=BW, env={"PATH": "%s:/usr/bin:/bin" % p})
     assert r.code == 125 and r.json["error"]["code"] == "REQUIRE_UNMET", r.json
+    assert not user.marker.exists()
+
+
+@pytest.mark.parametrize("said", [[READY, READY], [EXEC_FAIL], [GO], [0], [77]], ids=["ready twice", "exec", "go", "0", "77"])
+def test_a_record_that_its_state_does_not_allow(user, said):
+    """It ends the run: whoever says it is not what we have started."""
+    need_bwrap()
+    p = user.mkdir(user.base / "bin")
+    user.write(p / "bwrap", "#!/usr/bin/python3\nimport os, sys, struct, time\n"
+               "ctl = int(sys.argv[sys.argv.index('--') + 2])\n"
+               "for x in %r: os.write(ctl, struct.pack('Iiiiii224x', x, 0, 0, 0, 0, 0))\n"
+               "time.sleep(60)\n" % said, 0o755)
+    r = user.run(*user.ran_marker(), opts=BW, env={"PATH": "%s:/usr/bin:/bin" % p})
+    assert r.code == 125 and r.json["error"]["code"] == "INTERNAL" and r.seconds < 10, r.json
     assert not user.marker.exists()
 
 
