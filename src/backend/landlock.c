@@ -44,6 +44,7 @@ struct state {
 	uid_t uid; /* whose it is */
 	gid_t gid;
 	int abi;
+	bool root_proves;
 	int ruleset; /* but for the private directory, which the command's process adds */
 	char **env;
 	struct sock_filter filter[LANDLOCK_FILTER_MAX];
@@ -366,6 +367,27 @@ static void took(void *arg, int fd)
 	scratch_took(&st->scratch, fd);
 }
 
+/* May everybody list the root directory, and does no rule allow it? */
+static bool root_proves(const struct spec *s)
+{
+	struct stat sb;
+
+	for (size_t i = 0; i < s->n_binds; i++)
+		if (streq(s->binds[i].dst, "/"))
+			return false;
+	return stat("/", &sb) == 0 && (sb.st_mode & S_IROTH);
+}
+
+/* Proof that Landlock holds: the permissions let this process list the root directory, and
+ * Landlock does not. */
+static int canary_root(void)
+{
+	if (faccessat(AT_FDCWD, "/", R_OK, 0) < 0)
+		return 0; /* not Landlock: that proves nothing */
+	cleanup_close int fd = openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? errno : 0;
+}
+
 /* Proof that Landlock holds connections to ports: nobody else says EACCES. */
 static bool ports_are_held(void)
 {
@@ -413,7 +435,8 @@ static int restrict_files(const struct state *st, struct wire *ready, const char
 	if (st->spec->net == NET_ALLOW && !ports_are_held())
 		return -EPERM;
 	ready->landlock_abi = st->abi;
-	ready->canary = landlock_canary(st->scratch.fd);
+	/* Linux 6.1 lets the other one be made: a device in the private directory */
+	ready->canary = st->root_proves ? canary_root() : landlock_canary(st->scratch.fd);
 	return 0;
 }
 
@@ -492,7 +515,6 @@ static void notified(void *arg, int *listener, uint32_t refused[DENY_MAX_CALL],
 static void run(const struct spec *s, void *state, struct brig_result *res)
 {
 	struct state *st = state;
-
 	struct tree_job job = {
 		.spec = s, .argv = s->argv, .paths = st->plan.exec_paths, .env = st->env,
 		.sandbox = true, .wanted = watch_wanted(s), .can = CAN, .make = make,
@@ -502,6 +524,7 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 		.notified = s->net == NET_ALLOW ? notified : NULL,
 	};
 
+	st->root_proves = root_proves(s);
 	tree_run(&job, res);
 }
 
