@@ -87,8 +87,7 @@ static int describe_backend(struct explained *x, struct brig_error *err)
 	if (b->describes_bare) {
 		b->describe(x->spec, NULL, &text);
 	} else {
-		if (b->prepare(x->spec, &state, &why) < 0 ||
-		    (b->plan && b->plan(x->spec, state, &why) < 0))
+		if (b->prepare(x->spec, &state, &why) < 0)
 			buf_addf(&text, "it cannot run here: %s (%s)\n", why.message, why.fix);
 		else
 			b->describe(x->spec, state, &text);

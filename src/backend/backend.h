@@ -35,10 +35,6 @@ struct backend {
 	 * anything.  0 and *state (may stay NULL), or -errno with err. */
 	int (*prepare)(const struct spec *s, void **state, struct brig_error *err);
 
-	/* The rest of that, where run() does it itself, beside what it has started; for
-	 * who wants to know what would be done.  May be NULL. */
-	int (*plan)(const struct spec *s, void *state, struct brig_error *err);
-
 	/* Runs the prepared command; always fills *res: either res->ran, or
 	 * res->error says why not and nothing ran. */
 	void (*run)(const struct spec *s, void *state, struct brig_result *res);

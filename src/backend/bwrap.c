@@ -35,12 +35,12 @@ extern const unsigned brig_gate_image_len, brig_init_image_len;
 
 /* What the gate finds at numbers that it is told: high enough to be out of the way of
  * what is opened one after the other, before and after. */
-enum { CTL, STDERR, STATUS, DEATH, GATE_FDS, GATE_AT = 900, GATE_APART = 64 };
+enum { CTL, STDERR, STATUS, DEATH, GROUPS, GATE_FDS = GROUPS + CG_MAX_DIRS, GATE_AT = 900,
+       GATE_APART = 64 };
 
 struct state {
 	struct plan plan;
-	bool looked; /* its first half is there */
-	int late; /* where the arguments are written when bubblewrap is there; -1 */
+	bool planned;
 	struct bwrap_fds fds;
 	struct buf args;
 	char **argv, **paths, **exec_paths;
@@ -56,9 +56,8 @@ static void release(void *p)
 
 	if (!st)
 		return;
-	if (st->looked)
+	if (st->planned)
 		plan_free(&st->plan);
-	fd_close(&st->late);
 	bwrap_fds_free(&st->fds);
 	buf_free(&st->args);
 	strv_free(st->argv);
@@ -118,8 +117,9 @@ static int add_number(char ***v, uint64_t n)
 }
 
 /* bwrap --args FD -- GATE …: the words that others may see. */
-static int make_argv(struct state *st, const struct spec *s, int args_fd, bool groups)
+static int make_argv(struct state *st, const struct spec *s)
 {
+	int args_fd = bwrap_data_fd(&st->fds, "brig-args", st->args.data, st->args.len);
 	int gate_fd = bwrap_image_fd(&st->fds, "brig-gate", brig_gate_image,
 				     brig_gate_image_len);
 	int init_fd = bwrap_image_fd(&st->fds, "brig-init", brig_init_image,
@@ -139,7 +139,8 @@ static int make_argv(struct state *st, const struct spec *s, int args_fd, bool g
 	const uint64_t numbers[] = { (uint64_t)st->at[CTL], (uint64_t)st->at[STDERR],
 				     (uint64_t)st->at[STATUS], (uint64_t)st->at[DEATH],
 				     (uint64_t)init_fd, !s->seccomp, nproc, s->pty,
-				     groups, bwrap_locks(&st->plan),
+				     s->seccomp ? 0 : (uint64_t)st->at[GROUPS],
+				     bwrap_locks(&st->plan),
 				     strv_len(st->exec_paths) };
 	int r = strv_add(v, "bwrap");
 	if (r == 0)
@@ -155,28 +156,6 @@ static int make_argv(struct state *st, const struct spec *s, int args_fd, bool g
 	if (r == 0)
 		r = strv_append(v, (const char *const *)st->exec_paths);
 	return r < 0 ? r : strv_append(v, (const char *const *)s->argv);
-}
-
-static int prepare(const struct spec *s, void **state, struct brig_error *err)
-{
-	struct state *st = calloc(1, sizeof *st);
-
-	if (!st)
-		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
-	st->late = -1;
-	*state = st;
-	int r = tree_check_ids(s, "bwrap", err);
-	if (r < 0)
-		return r;
-	char *bwrap = bwrap_find();
-	if (!bwrap) {
-		err_set(err, BRIG_E_UNSUPPORTED, 0, "backend", "bubblewrap is not installed");
-		err_fix(err, "install bubblewrap, or use --backend native");
-		return -ENOENT;
-	}
-	if (strv_take(&st->paths, bwrap) < 0)
-		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
-	return 0;
 }
 
 /* Bubblewrap has a limit of its own, and says nothing of what to do. */
@@ -208,10 +187,8 @@ static int make_args(struct state *st, const struct spec *s, struct brig_error *
 
 	if (r < 0)
 		return err_set(err, BRIG_E_UNSUPPORTED, -r, "backend", "%s", st->paths[0]);
-	r = st->looked ? 0 : plan_look(&st->plan, s, err);
-	st->looked = r == 0;
-	if (r == 0)
-		r = plan_finish(&st->plan, err);
+	r = plan_build(&st->plan, s, err);
+	st->planned = r == 0;
 	if (r == 0)
 		r = bwrap_args(&st->args, &st->fds, &st->plan, &f, err);
 	return r < 0 ? r : check_words(st, s, err);
@@ -222,123 +199,30 @@ static int no_memory(struct brig_error *err)
 	return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "bwrap");
 }
 
-static int plan_all(const struct spec *s, struct state *st, bool groups, struct brig_error *err)
+static int prepare(const struct spec *s, void **state, struct brig_error *err)
 {
-	int r = make_args(st, s, err);
+	struct state *st = calloc(1, sizeof *st);
 
+	if (!st)
+		return no_memory(err);
+	*state = st;
+	int r = tree_check_ids(s, "bwrap", err);
 	if (r < 0)
 		return r;
-	if (s->net == NET_ALLOW && (r = egress_init(&st->egress, s, err)) < 0)
-		return r;
-	int args = bwrap_data_fd(&st->fds, "brig-args", st->args.data, st->args.len);
-	return make_argv(st, s, args, groups) < 0 ? no_memory(err) : 0;
-}
-
-/* To be shown: nothing is made for it. */
-static int plan(const struct spec *s, void *state, struct brig_error *err)
-{
-	return plan_all(s, state, false, err);
-}
-
-/* A mount point's share of the arguments, with the directories above it. */
-static size_t words_for(const char *path)
-{
-	size_t n = strlen(path), depth = 1;
-
-	for (const char *p = path; *p; p++)
-		depth += *p == '/';
-	return 128 + 2 * n + depth * (n / 2 + 32);
-}
-
-/* Whether what bubblewrap reads fits into pipes, whatever the rest of the plan will be:
- * nobody reads yet. */
-static bool fits(const struct state *st, const struct spec *s, int args)
-{
-	const struct protect *p = &st->plan.protect;
-	size_t n = 16384; /* what the caller has no say in */
-
-	n += words_for(s->home) + words_for(s->workspace.dst);
-	for (size_t i = 0; i < p->n; i++)
-		n += 64 + strlen(s->workspace.dst) + strlen(p->v[i].path);
-	for (size_t i = 0; i < s->n_binds; i++)
-		n += words_for(s->binds[i].dst) + strlen(s->binds[i].src);
-	for (char **m = s->masks; m && *m; m++)
-		n += words_for(*m);
-	for (char **m = s->key_masks; m && *m; m++)
-		n += words_for(*m);
-	for (char **e = s->env; e && *e; e++)
-		n += strlen(*e) + 16;
-	return n <= INT_MAX && fcntl(args, F_GETPIPE_SZ) >= (int)n &&
-	       strlen(s->home) + (s->gitconfig ? strlen(s->gitconfig) : 0) < BWRAP_PIPE / 2;
-}
-
-/* All descriptors that bubblewrap may need.  The plan adds none. */
-static int gather(struct state *st, const struct spec *s)
-{
-	const struct protect *p = &st->plan.protect;
-	int r = bwrap_fds_add(&st->fds, s->workspace.fd, false);
-
-	for (size_t i = 0; r == 0 && i < s->n_binds; i++)
-		r = bwrap_fds_add(&st->fds, s->binds[i].fd, false);
-	for (size_t i = 0; r == 0 && i < p->n; i++)
-		if (p->v[i].kind == PROTECT_RO || p->v[i].kind == PROTECT_PIN)
-			r = bwrap_fds_add(&st->fds, p->v[i].fd, false);
-	return r == 0 ? bwrap_fds_reserve(&st->fds) : r;
-}
-
-/*
- * Bubblewrap's own start, until it reads its arguments, takes as long as a plan.  So it
- * gets a pipe to read them from, and is there before them.  What it does when they never
- * come, or a part of them, is of no account: brig's gate says nothing of itself, and
- * nobody releases it.
- *
- * Only where nobody has copies of our descriptors who does not execute something soon:
- * as long as one of the ends for writing is open there is no end to read.
- */
-static int plan_job(void *arg, struct tree_job *job, struct brig_error *err)
-{
-	struct state *st = arg;
-	const struct spec *s = job->spec;
-	int r = plan_look(&st->plan, s, err);
-
-	st->looked = r == 0;
-	if (r < 0)
-		return r;
-	bool late = job->beside && !s->seccomp && s->net != NET_ALLOW;
-	int args = late ? bwrap_pipe(&st->fds, &st->late) : -1;
-	if (args >= 0 && fits(st, s, args)) {
-		if (gather(st, s) < 0 || make_argv(st, s, args, job->groups_inside) < 0)
-			r = no_memory(err);
-		st->fds.closed = true;
-	} else {
-		fd_close(&st->late);
-		r = plan_all(s, st, job->groups_inside, err);
-		job->protect = &st->plan.protect;
+	char *bwrap = bwrap_find();
+	if (!bwrap) {
+		err_set(err, BRIG_E_UNSUPPORTED, 0, "backend", "bubblewrap is not installed");
+		err_fix(err, "install bubblewrap, or use --backend native");
+		return -ENOENT;
 	}
-	job->argv = st->argv;
-	job->keep = st->fds.v;
-	job->n_keep = st->fds.n;
-	job->ctl_at = st->at[CTL];
-	job->stderr_at = st->at[STDERR];
-	job->status_at = st->at[STATUS];
-	job->death_at = st->at[DEATH];
-	return r;
-}
-
-static int feed(void *arg, struct tree_job *job, struct brig_error *err)
-{
-	struct state *st = arg;
-
-	if (st->late < 0)
-		return 0;
-	int r = make_args(st, job->spec, err);
+	if (strv_take(&st->paths, bwrap) < 0)
+		return no_memory(err);
+	r = make_args(st, s, err);
+	if (r == 0 && s->net == NET_ALLOW)
+		r = egress_init(&st->egress, s, err);
 	if (r < 0)
 		return r;
-	/* nothing ran yet: until the release there is nothing to sweep */
-	job->protect = &st->plan.protect;
-	r = bwrap_pipe_fill(&st->late, st->args.data, st->args.len);
-	return r < 0 ? err_set(err, BRIG_E_SETUP_FAILED, -r, "prepare",
-			       "bubblewrap's arguments") : 0;
+	return make_argv(st, s) < 0 ? no_memory(err) : 0;
 }
 
 static unsigned judge(const void *arg, const struct evidence *ev,
@@ -353,26 +237,19 @@ static unsigned judge(const void *arg, const struct evidence *ev,
 	return bits;
 }
 
-/* Bubblewrap has its copies.  A dozen pipes and files takes a while to close, and now
- * nobody waits for us. */
-static void settle(void *arg, struct brig_result *res)
-{
-	struct state *st = arg;
-
-	(void)res;
-	bwrap_fds_close(&st->fds);
-}
-
 static void run(const struct spec *s, void *state, struct brig_result *res)
 {
 	struct state *st = state;
 	struct tree_job job = {
-		.spec = s, .paths = st->paths, .env = st->env, .plan = plan_job, .feed = feed,
-		/* the keeper must not see half of the proxies */
-		.plan_first = s->net == NET_ALLOW,
+		.spec = s, .argv = st->argv, .paths = st->paths, .env = st->env,
 		.sandbox = true, .gate = true, .nproc_inside = true,
-		.wanted = watch_wanted(s), .can = CAN, .judge = judge, .settle = settle,
-		.arg = st,
+		.ctl_at = st->at[CTL], .stderr_at = st->at[STDERR],
+		.status_at = st->at[STATUS], .death_at = st->at[DEATH],
+		/* a profile of the caller's, loaded before the gate, may be in its way */
+		.groups_at = s->seccomp ? 0 : st->at[GROUPS],
+		.keep = st->fds.v, .n_keep = st->fds.n,
+		.wanted = watch_wanted(s), .can = CAN, .judge = judge, .arg = st,
+		.protect = &st->plan.protect,
 		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 	};
 
@@ -415,7 +292,6 @@ const struct backend backend_bwrap = {
 		      "network namespace before the command runs",
 	.probe = bwrap_probe,
 	.prepare = prepare,
-	.plan = plan,
 	.run = run,
 	.release = release,
 	.describe = describe,

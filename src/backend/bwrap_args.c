@@ -24,36 +24,18 @@ struct writer {
 	int failed; /* -errno, sticky */
 };
 
-void bwrap_fds_close(struct bwrap_fds *f)
+void bwrap_fds_free(struct bwrap_fds *f)
 {
 	for (size_t i = 0; i < f->n; i++)
 		if (f->own[i])
 			close(f->v[i]);
-	for (size_t i = f->n_filled; i < f->n_empty; i++)
-		close(f->empty[i].write);
-	f->n = f->n_filled = f->n_empty = 0;
-}
-
-void bwrap_fds_free(struct bwrap_fds *f)
-{
-	bwrap_fds_close(f);
 	free(f->v);
 	free(f->own);
 	*f = (struct bwrap_fds){ 0 };
 }
 
-static bool has(const struct bwrap_fds *f, int fd)
-{
-	for (size_t i = 0; i < f->n; i++)
-		if (f->v[i] == fd)
-			return true;
-	return false;
-}
-
 int bwrap_fds_add(struct bwrap_fds *f, int fd, bool own)
 {
-	if (f->closed)
-		return has(f, fd) ? 0 : -EBADF;
 	int *v = realloc(f->v, (f->n + 1) * sizeof *v);
 	if (v)
 		f->v = v;
@@ -70,17 +52,6 @@ int bwrap_fds_add(struct bwrap_fds *f, int fd, bool own)
 	return 0;
 }
 
-int bwrap_pipe_fill(int *write_end, const void *data, size_t len)
-{
-	int r = fd_write_full(*write_end, data, len);
-
-	/* as long as it is open there is no end to read */
-	if (close(*write_end) < 0 && r == 0)
-		r = -errno;
-	*write_end = -1;
-	return r;
-}
-
 /* A pipe that holds all there is to read, and its end. */
 static int full_pipe(const void *data, size_t len)
 {
@@ -88,7 +59,10 @@ static int full_pipe(const void *data, size_t len)
 
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return -errno;
-	int r = bwrap_pipe_fill(&p[1], data, len);
+	int r = fd_write_full(p[1], data, len);
+	/* as long as it is open there is no end to read */
+	if (close(p[1]) < 0 && r == 0)
+		r = -errno;
 	if (r == 0)
 		return p[0];
 	close(p[0]);
@@ -123,54 +97,8 @@ int bwrap_image_fd(struct bwrap_fds *f, const char *name, const void *data, size
 	return keep(f, full_file(name, data, len));
 }
 
-int bwrap_pipe(struct bwrap_fds *f, int *write_end)
-{
-	int p[2];
-
-	*write_end = -1;
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return -errno;
-	/* who writes more than there is room for is told so, and does not wait */
-	int r = fcntl(p[1], F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
-	if (r < 0)
-		close(p[0]);
-	else
-		r = keep(f, p[0]);
-	if (r < 0)
-		close(p[1]);
-	else
-		*write_end = p[1];
-	return r;
-}
-
-int bwrap_fds_reserve(struct bwrap_fds *f)
-{
-	while (f->n_empty < BWRAP_FILES) {
-		int w, r = bwrap_pipe(f, &w);
-		if (r < 0)
-			return r;
-		f->empty[f->n_empty].read = r;
-		f->empty[f->n_empty++].write = w;
-	}
-	return 0;
-}
-
-/* The next of the pipes that bubblewrap has, and will read to its end: never more than
- * it holds, as nobody reads yet. */
-static int fill(struct bwrap_fds *f, const void *data, size_t len)
-{
-	if (f->n_filled == f->n_empty || len > BWRAP_PIPE)
-		return -E2BIG;
-	int fd = f->empty[f->n_filled].read, w = f->empty[f->n_filled].write;
-	f->n_filled++;
-	int r = bwrap_pipe_fill(&w, data, len);
-	return r < 0 ? r : fd;
-}
-
 int bwrap_data_fd(struct bwrap_fds *f, const char *name, const void *data, size_t len)
 {
-	if (f->closed)
-		return fill(f, data, len);
 	/* half of what a file in memory costs */
 	int fd = len <= BWRAP_PIPE ? full_pipe(data, len) : -E2BIG;
 

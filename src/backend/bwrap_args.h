@@ -17,37 +17,17 @@ struct bwrap_features {
 	bool own;            /* it is bubblewrap itself, not a script around it */
 };
 
-/* The files of brig's own making in a plan are not more than this, and those whose length
- * the caller has no say in are shorter than half of what a pipe holds. */
-enum { BWRAP_FILES = 6, BWRAP_PIPE = 4096 };
+enum { BWRAP_PIPE = 4096 }; /* what a pipe holds at least */
 
 /* Descriptors the arguments name; owned ones are closed at the end. */
 struct bwrap_fds {
 	int *v;
 	bool *own;
 	size_t n;
-	/* bwrap_fds_reserve(): pipes that are written to when bubblewrap has them already */
-	struct {
-		int read, write;
-	} empty[BWRAP_FILES];
-	size_t n_empty, n_filled;
-	bool closed; /* there can be no more */
 };
 void bwrap_fds_free(struct bwrap_fds *f);
-/* Those that are its own; none is left in it.  No allocation. */
-void bwrap_fds_close(struct bwrap_fds *f);
-/* Adds one; takes it over when own.  -ENOMEM when it cannot (then closed), -EBADF when
- * it is too late. */
+/* Adds one; takes it over when own.  -ENOMEM when it cannot (then closed). */
 int bwrap_fds_add(struct bwrap_fds *f, int fd, bool own);
-
-/* Pipes for what is not known yet: bwrap_data_fd() fills them, one by one, once f->closed
- * is set.  From then on bubblewrap has its descriptors, and gets no other.  -errno. */
-int bwrap_fds_reserve(struct bwrap_fds *f);
-/* An empty pipe among the descriptors: *write is the caller's.  Its end for reading, or
- * -errno. */
-int bwrap_pipe(struct bwrap_fds *f, int *write);
-/* All that there will be to read; closes it.  0 or -errno. */
-int bwrap_pipe_fill(int *write, const void *data, size_t len);
 
 /* A descriptor from which this content can be read once, added to fds as an owned
  * one; it or -errno. */

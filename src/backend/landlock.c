@@ -44,7 +44,7 @@ struct state {
 	uid_t uid; /* whose it is */
 	gid_t gid;
 	int abi;
-	bool filter_first; /* before Landlock */
+	int ruleset; /* but for the private directory, which the command's process adds */
 	char **env;
 	struct sock_filter filter[LANDLOCK_FILTER_MAX];
 	unsigned short filter_len;
@@ -65,6 +65,7 @@ static void release(void *p)
 		return;
 	scratch_remove(&st->scratch, st->uid, st->gid);
 	scratch_forget(&st->scratch);
+	fd_close(&st->ruleset);
 	if (st->spec && st->spec->net == NET_ALLOW)
 		egress_forget(&st->egress);
 	guard_free(st->guard);
@@ -185,8 +186,7 @@ static int find_landlock(struct state *st, struct brig_error *err)
 	return 0;
 }
 
-/* The rules but for the private directory, which may not be there yet.  A descriptor or
- * -errno. */
+/* The rules but for the private directory, which is not there yet.  A descriptor or -errno. */
 static int make_ruleset(const struct state *st)
 {
 	const struct spec *s = st->spec;
@@ -302,40 +302,16 @@ static int make_filters(struct state *st)
 	return n ? 0 : -E2BIG;
 }
 
-static int prepare(const struct spec *s, void **state, struct brig_error *err)
+static int plan(struct state *st, struct brig_error *err)
 {
-	struct state *st = calloc(1, sizeof *st);
-
-	if (!st)
-		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "landlock");
-	*state = st;
-	st->spec = s;
-	st->scratch.fd = st->scratch.parent = -1;
-	st->egress.watch = st->egress.sock = -1;
-	st->uid = s->as_root ? s->host_uid : geteuid();
-	st->gid = s->as_root ? s->host_gid : getegid();
-	int r = tree_check_ids(s, "landlock", err);
-	if (r == 0)
-		r = find_landlock(st, err);
-	if (r == 0)
-		r = scratch_plan(&st->scratch, s->id, s->nested, err);
-	if (r < 0)
-		return r;
-	return make_filters(st) < 0 ? err_set(err, BRIG_E_INTERNAL, E2BIG, "prepare",
-					      "the filter") : 0;
-}
-
-static int plan(const struct spec *s, void *state, struct brig_error *err)
-{
-	struct state *st = state;
-	int r = plan_build(&st->plan, s, err);
+	int r = plan_build(&st->plan, st->spec, err);
 
 	if (r < 0)
 		return r;
 	st->have_plan = true;
 	r = check(st, err);
 	if (r == 0)
-		r = guard_take(&st->guard, &st->plan.protect, s->workspace.fd, err);
+		r = guard_take(&st->guard, &st->plan.protect, st->spec->workspace.fd, err);
 	if (r == 0)
 		r = make_proxies(st, err);
 	if (r < 0)
@@ -344,44 +320,43 @@ static int plan(const struct spec *s, void *state, struct brig_error *err)
 					  "environment") : 0;
 }
 
-static int plan_job(void *arg, struct tree_job *job, struct brig_error *err)
+static int prepare(const struct spec *s, void **state, struct brig_error *err)
 {
-	struct state *st = arg;
-	int r = plan(st->spec, st, err);
+	struct state *st = calloc(1, sizeof *st);
 
+	if (!st)
+		return err_set(err, BRIG_E_NO_MEMORY, ENOMEM, "prepare", "landlock");
+	*state = st;
+	st->spec = s;
+	st->scratch.fd = st->scratch.parent = st->ruleset = -1;
+	st->egress.watch = st->egress.sock = -1;
+	st->uid = s->as_root ? s->host_uid : geteuid();
+	st->gid = s->as_root ? s->host_gid : getegid();
+	int r = tree_check_ids(s, "landlock", err);
+	if (r == 0)
+		r = find_landlock(st, err);
+	if (r == 0)
+		r = scratch_plan(&st->scratch, s->id, s->nested, err);
+	if (r == 0)
+		r = plan(st, err);
 	if (r < 0)
 		return r;
-	job->paths = st->plan.exec_paths;
-	job->env = st->env;
-	job->protect = &st->plan.protect;
-	return 0;
+	if (make_filters(st) < 0)
+		return err_set(err, BRIG_E_INTERNAL, E2BIG, "prepare", "the filter");
+	st->ruleset = make_ruleset(st);
+	if (st->ruleset >= 0)
+		return 0;
+	err_set(err, BRIG_E_LANDLOCK_UNAVAILABLE, -st->ruleset, "confine", "the ruleset");
+	diagnose_fix(err);
+	return -EPERM;
 }
 
-static int offer(void *arg, struct brig_error *err)
-{
-	int r = make_ruleset(arg);
-
-	if (r < 0) {
-		err_set(err, BRIG_E_LANDLOCK_UNAVAILABLE, -r, "confine", "the ruleset");
-		diagnose_fix(err);
-	}
-	return r;
-}
-
-/* There is a keeper, which removes it if nobody else lives to: makes the private
- * directory. */
-static int begin(void *arg)
+static int make(void *arg)
 {
 	struct state *st = arg;
+	int r = scratch_make(&st->scratch, st->uid, st->gid);
 
-	return scratch_make(&st->scratch, st->uid, st->gid);
-}
-
-static int begun(const void *arg)
-{
-	const struct state *st = arg;
-
-	return st->scratch.fd;
+	return r < 0 ? r : st->scratch.fd;
 }
 
 static void took(void *arg, int fd)
@@ -389,27 +364,6 @@ static void took(void *arg, int fd)
 	struct state *st = arg;
 
 	scratch_took(&st->scratch, fd);
-}
-
-/* May everybody list the root directory, and does no rule allow it? */
-static bool root_proves(const struct spec *s)
-{
-	struct stat sb;
-
-	for (size_t i = 0; i < s->n_binds; i++)
-		if (streq(s->binds[i].dst, "/"))
-			return false;
-	return stat("/", &sb) == 0 && (sb.st_mode & S_IROTH);
-}
-
-/* landlock_canary() for a process under the filter, which refuses devices by itself: the
- * permissions let it list the root directory, and Landlock does not. */
-static int canary_root(void)
-{
-	if (faccessat(AT_FDCWD, "/", R_OK, 0) < 0)
-		return 0; /* not Landlock: that proves nothing */
-	cleanup_close int fd = openat(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? errno : 0;
 }
 
 /* Proof that Landlock holds connections to ports: nobody else says EACCES. */
@@ -445,36 +399,35 @@ static int load_filters(const struct state *st, int *listener)
 	return r;
 }
 
-/* In the command's process: no allocation, no stdio. */
-static int confine(const void *arg, int offered, struct wire *ready, const char **what,
-		   enum brig_code *code)
+static int restrict_files(const struct state *st, struct wire *ready, const char **what)
 {
-	const struct state *st = arg;
-	cleanup_close int ruleset = offered;
-	*code = BRIG_E_LANDLOCK_UNAVAILABLE;
 	*what = "the ruleset";
-	int r = landlock_allow(ruleset, st->scratch.fd, LL_WRITE, true, st->abi);
+	int r = landlock_allow(st->ruleset, st->scratch.fd, LL_WRITE, true, st->abi);
 	if (r < 0)
 		return r;
 	*what = "restricting the command";
-	r = landlock_apply(ruleset);
+	r = landlock_apply(st->ruleset);
 	if (r < 0)
 		return r;
 	*what = "holding connections to ports";
 	if (st->spec->net == NET_ALLOW && !ports_are_held())
 		return -EPERM;
 	ready->landlock_abi = st->abi;
-	ready->canary = st->filter_first ? canary_root() :
-					   landlock_canary(st->scratch.fd);
+	ready->canary = landlock_canary(st->scratch.fd);
 	return 0;
 }
 
-static int filter(const void *arg, struct wire *ready, int *listener, const char **what,
-		  enum brig_code *code)
+/* In the command's process: no allocation, no stdio. */
+static int confine(const void *arg, struct wire *ready, int *listener, const char **what,
+		   enum brig_code *code)
 {
+	*code = BRIG_E_LANDLOCK_UNAVAILABLE;
+	int r = restrict_files(arg, ready, what);
+	if (r < 0)
+		return r;
 	*code = BRIG_E_SECCOMP_FAILED;
 	*what = "loading the filter";
-	int r = load_filters(arg, listener);
+	r = load_filters(arg, listener);
 	if (r < 0)
 		return r;
 	/* proof that the filter closes the network: a call only it refuses so */
@@ -510,13 +463,6 @@ static unsigned judge(const void *arg, const struct evidence *ev,
 	return bits;
 }
 
-static void leave(void *arg)
-{
-	struct state *st = arg;
-
-	scratch_remove(&st->scratch, st->uid, st->gid); /* a failure shows in settle() */
-}
-
 static void place(void *arg, struct brig_result *res)
 {
 	const struct state *st = arg;
@@ -547,18 +493,11 @@ static void run(const struct spec *s, void *state, struct brig_result *res)
 {
 	struct state *st = state;
 
-	/* Not a caller's profile, which may forbid anything; not ours when it asks about
-	 * connections, or where a terminal is still to be taken. */
-	st->filter_first = !s->seccomp && s->net != NET_ALLOW && !s->pty && root_proves(s);
 	struct tree_job job = {
-		.spec = s, .argv = s->argv, .sandbox = true, .wanted = watch_wanted(s),
-		.can = CAN, .plan = plan_job, .offer = offer, .begin = begin,
-		.begun = begun, .took = took, .confine = confine, .filter = filter,
-		.judge = judge, .leave = leave, .place = place, .settle = settle,
-		.arg = st,
-		/* the keeper must not see half of the proxies */
-		.plan_first = s->net == NET_ALLOW,
-		.filter_first = st->filter_first,
+		.spec = s, .argv = s->argv, .paths = st->plan.exec_paths, .env = st->env,
+		.sandbox = true, .wanted = watch_wanted(s), .can = CAN, .make = make,
+		.took = took, .confine = confine, .judge = judge, .place = place,
+		.settle = settle, .arg = st, .protect = &st->plan.protect,
 		.egress = s->net == NET_ALLOW ? &st->egress : NULL,
 		.notified = s->net == NET_ALLOW ? notified : NULL,
 	};
@@ -592,7 +531,6 @@ const struct backend backend_landlock = {
 		      "else can be reached by anybody",
 	.probe = landlock_probe,
 	.prepare = prepare,
-	.plan = plan,
 	.run = run,
 	.release = release,
 	.describe = describe,

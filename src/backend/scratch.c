@@ -73,12 +73,11 @@ int scratch_plan(struct scratch *s, const char *id, bool nested, struct brig_err
 	return 0;
 }
 
-/* Which one it is comes first: the keeper may read this at any time. */
 static void note(struct scratch *s, int fd, const struct stat *st)
 {
 	s->dev = st->st_dev;
 	s->ino = st->st_ino;
-	__atomic_store_n(&s->fd, fd, __ATOMIC_RELEASE);
+	s->fd = fd;
 }
 
 int scratch_make(struct scratch *s, uid_t uid, gid_t gid)
@@ -129,7 +128,7 @@ static bool is_there(const struct scratch *s)
 }
 
 /* True when it was empty, and is gone.  That is looked at: it may have been another one, and
- * ours is elsewhere, and a filter around us may have answered in the kernel's place. */
+ * ours is elsewhere. */
 static bool remove_name(const struct scratch *s, int fd)
 {
 	struct stat st;
@@ -141,8 +140,6 @@ static bool remove_name(const struct scratch *s, int fd)
 
 int scratch_remove(struct scratch *s, uid_t uid, gid_t gid)
 {
-	/* Taken first: who is killed in here leaves a number behind that another
-	 * process must not take for the directory. */
 	int r = 0, fd = take_fd(&s->fd);
 
 	if (!s->name[0] || s->parent < 0) {
@@ -158,11 +155,9 @@ int scratch_remove(struct scratch *s, uid_t uid, gid_t gid)
 			r = 0;
 		else if (unlinkat(s->parent, s->name, AT_REMOVEDIR) < 0 && errno != ENOENT && r == 0)
 			r = -errno;
-		if (r == 0 && is_there(s))
-			r = -EPROTO;
 	}
 	if (r < 0 && fd >= 0) { /* the next try knows what it is about, wherever that is */
-		__atomic_store_n(&s->fd, fd, __ATOMIC_RELEASE);
+		s->fd = fd;
 		return r;
 	}
 	fd_close(&fd);

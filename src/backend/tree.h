@@ -4,15 +4,14 @@
  * namespace of their own making: start, confine, prove, release, watch, and at
  * the end nothing is left of it.
  *
- *   supervisor (brig) ── clone ─▶ keeper ── clone ─▶ the command's process
+ *   supervisor (brig) ── fork ──▶ keeper ── fork ──▶ the command's process
  *      deadline, output,          subreaper: every        confines itself, says
  *      signals, evidence          orphan becomes its      READY, waits for GO,
  *                                 child; ends them all    executes
  *
- * The keeper is what outlives a supervisor that was killed: the kernel tells it that
- * its parent is gone, it ends the tree and cleans up.  As a rule it has the
- * supervisor's memory and descriptors, see start() in tree.c.  If the keeper is killed,
- * its descendants fall to the supervisor, which is a subreaper as well.
+ * All that is known of a run is made before the fork.  The keeper outlives a supervisor that
+ * was killed: it ends the tree and cleans up.  If the keeper is killed, its descendants fall
+ * to the supervisor, which is a subreaper as well.
  */
 #ifndef BACKEND_TREE_H
 #define BACKEND_TREE_H
@@ -43,6 +42,8 @@ struct tree_job {
 	/* With gate: the numbers at which it finds our socket, the command's
 	 * standard error (2 is a pipe for messages then), and init's two pipes. */
 	int ctl_at, stderr_at, status_at, death_at;
+	int groups_at;   /* and the `tasks` of CG_MAX_DIRS version 1 groups, which it
+			    enters; 0: the sandbox program is in them, too */
 	const int *keep; /* more descriptors that survive the execve, or NULL */
 	size_t n_keep;
 	bool nproc_inside; /* the gate sets RLIMIT_NPROC, in a namespace where it
@@ -52,41 +53,16 @@ struct tree_job {
 			    evidence is listed as missing */
 	unsigned can;    /* LAYER_BITs this backend may claim */
 
-	/* In the supervisor, if possible while the command's process starts: fills in
-	 * what of argv, paths, env, keep and protect is not known yet.  May be NULL.
-	 * -errno with err. */
-	int (*plan)(void *arg, struct tree_job *job, struct brig_error *err);
-	bool plan_first; /* not beside it */
-	/* Told to plan(): groups are made while the sandbox program is at work, and its gate
-	 * waits for them and enters them. */
-	bool groups_inside;
-	bool beside; /* told to plan(): feed() is called when that is executed, or nearly,
-			and nobody keeps a copy of our descriptors */
-	/* After it, beside the program that is executed, which reads by a descriptor of
-	 * `keep` what is found out here.  May be NULL.  -errno with err. */
-	int (*feed)(void *arg, struct tree_job *job, struct brig_error *err);
-	/* In the supervisor, when there is a plan, beside the command's process: makes a
-	 * descriptor that confine() gets, which waits for it.  May be NULL.  -errno with
-	 * err: then nothing is released. */
-	int (*offer)(void *arg, struct brig_error *err);
-	/* When there is a keeper, in the command's process before it gives up its privileges
-	 * (or in a keeper that is a copy): makes what leave() removes, a directory.  Needs
-	 * no plan.  No allocation.  May be NULL.  -errno. */
-	int (*begin)(void *arg);
-	/* Its descriptor, or -1; and the supervisor's way to get to know it, where it did not
-	 * see it made.  Together with begin(). */
-	int (*begun)(const void *arg);
+	/* In the supervisor, when there is a keeper that would remove it: makes a private
+	 * directory.  Its descriptor, which arg keeps, or -errno.  May be NULL. */
+	int (*make)(void *arg);
+	/* In the keeper: its own descriptor of that, to keep. */
 	void (*took)(void *arg, int fd);
-	/* Last steps of the command's process before READY: by the plan, and the filter.
-	 * No allocation, no stdio.  They fill *ready, and *listener when the filter tells
-	 * of refused calls; 0, or -errno with *what and *code. */
-	int (*confine)(const void *arg, int offered, struct wire *ready, const char **what,
+	/* Last step of the command's process before READY.  No allocation, no stdio.  Fills
+	 * *ready, and *listener when a filter tells of refused calls; 0, or -errno with *what
+	 * and *code.  May be NULL. */
+	int (*confine)(const void *arg, struct wire *ready, int *listener, const char **what,
 		       enum brig_code *code);
-	int (*filter)(const void *arg, struct wire *ready, int *listener,
-		      const char **what, enum brig_code *code);
-	/* All that is to be done after it passes the filter, which takes the longest:
-	 * loaded first if there is something to wait for anyway. */
-	bool filter_first;
 	/* The listener has something to ask; NULL: only refusals, which are counted. */
 	void (*notified)(void *arg, int *listener, uint32_t refused[DENY_MAX_CALL],
 			 struct brig_result *res);
@@ -96,10 +72,6 @@ struct tree_job {
 	/* Before the release, in the supervisor: the last chance to refuse.  May
 	 * be NULL.  -errno with err. */
 	int (*before_release)(const void *arg, struct brig_error *err);
-	/* Every process of the tree is on its way out and makes no more files: a first
-	 * part of settle(), which does it if this was not called or failed.  All there is
-	 * to do when there is no plan yet.  No allocation.  May be NULL. */
-	void (*leave)(void *arg);
 	/* When every process of the tree is gone, before and after the sweep of protected
 	 * paths.  res is NULL in the keeper of a supervisor that was killed; no allocation
 	 * then.  May be NULL. */
@@ -118,11 +90,10 @@ struct tree_job {
 void tree_run(struct tree_job *job, struct brig_result *res);
 
 /*
- * Ends every descendant of the calling process, which has to be a subreaper,
- * and reaps them.  Stops all of them first, so that nobody forks while the
- * others die.  With since, children that began before that time are none of
- * its business.  No allocation.  Returns how many could not be ended (of another
- * user, or stuck in the kernel).
+ * Ends every descendant of the calling process, which has to be a subreaper, and reaps
+ * them.  With since, children that began before that time, and what they started, are
+ * left alone.  No allocation.  Returns how many could not be ended in some seconds (of
+ * another user, or stuck in the kernel).
  */
 int tree_sweep(uint64_t since);
 

@@ -2,28 +2,43 @@
 #ifndef BACKEND_TREE_INTERNAL_H
 #define BACKEND_TREE_INTERNAL_H
 
-#include <signal.h>
 #include <stdint.h>
 
 #include "backend/tree.h"
 #include "confine/cgroup.h"
-#include "engine/collect.h"
 #include "confine/notify.h"
-#include "engine/spawn.h"
 #include "engine/terminal.h"
 #include "engine/watch.h"
 
-/* supervisor → keeper: signals, which both of them block.  When there is nothing left
- * to clean up it is simply killed. */
-#define KEEPER_END SIGUSR1 /* end everything now */
+/*
+ * Supervisor and keeper have a pair of sockets.  The keeper is forked before anything exists
+ * that it would have to clean up; what is made afterwards it is told here, the control groups
+ * by their journal (struct cg_note).  The end of it means that the supervisor is gone.
+ */
+enum {
+	KEEPER_START = CG_NOTE__LAST, /* clone the command's process; struct keeper_start */
+	KEEPER_MOUNTS,                /* a descriptor of its mount namespace */
+	KEEPER_TTY,                   /* the caller's terminal, as it was */
+	KEEPER_END,                   /* end everything now */
+};
+struct keeper_word {
+	uint32_t kind;
+	struct caller_tty tty;
+};
+/* With descriptors, in this order: the private directory; the group to be born in; the `tasks`
+ * of groups to enter. */
+struct keeper_start {
+	uint32_t kind;
+	bool made, counted; /* there is a directory; see struct tree */
+	struct cgroup cg;   /* as far as it is filled in: the message ends there */
+};
 
-/* keeper → supervisor */
+/* keeper → supervisor, on the same pair */
 enum { NOTE_FAILED = 1, NOTE_GONE };
 struct keeper_note {
 	uint32_t type;
 	int32_t status;   /* GONE: wait status of what was started; FAILED: errno */
 	int32_t left;     /* GONE: processes that could not be ended */
-	int32_t leaves;   /* GONE: the keeper removes the groups and ends by itself */
 	uint64_t cpu_us;  /* GONE: of the whole tree */
 	uint64_t max_rss_kb;
 };
@@ -37,92 +52,84 @@ struct tree_ends {
 	int stdio[3]; /* become 0, 1, 2; -1 keeps the caller's */
 };
 
-/* Stacks.  The keeper, which may have to compare directory trees, has the use of what
- * lies below its own. */
-enum { ROOM_COMMAND = 0, ROOM_KEEPER = 3, TREE_ROOMS };
+/* What the command's process may say: see on_control(). */
+enum tree_state { TREE_SETUP, TREE_READY, TREE_RELEASED, TREE_STATES };
 
-/* One run. */
+/* One run.  The keeper and the command's process have copies of it. */
 struct tree {
 	struct tree_job *job;
 	struct brig_result *res;
 	struct cgroup cg;
-	uint64_t nproc;
-	struct spawn_rooms rooms;
-	pid_t self;        /* the supervisor's pid */
-	pid_t keeper_self; /* written by the keeper, for the command's process */
-
-	/* The keeper has our memory and our table of descriptors: what we make after its
-	 * start it sees. */
-	bool borrowed;
-	/* The command's process has what the keeper has.  If that is ours it copies the
-	 * table when it is told that all is there, so that nothing of it is closed here
-	 * before it says READY.  Else it is born when there is a plan. */
-	bool share;
-	bool blind;       /* see watch_poll() */
-	unsigned odd_polls;
-	bool planned;     /* settle() has something to go by */
-	bool late_limits; /* groups are made while it starts, and handed over */
-	/* Version 2: it is born in its group, which is made when the keeper is there, who
-	 * would have to remove it. */
-	bool group_first, group_failed;
-	uint32_t in_office;  /* word: the keeper on our memory does what it is there for */
-	uint32_t group_done; /* word: the group is there, or will not be */
-
-	int offered; /* what offer() made, or -1 */
+	uint64_t nproc; /* RLIMIT_NPROC that the gate sets */
+	bool counted;   /* the command's process sets one, from what its user runs already */
+	pid_t self;     /* the supervisor's pid */
 	struct tree_ends ends;
-	int ctl;
-	int born_ctl, born_death; /* ctl and death_write as they were made */
-	int note_read, note_write; /* pipe, struct keeper_note */
+	char **script_argv; /* sh FILE ARGS…, for files without #! */
+
+	/* the supervisor's: nobody else keeps a copy of the descriptors */
+	int ctl, sock;          /* to the command's process; to the keeper */
 	int out_read, err_read; /* capture */
 	int say_read, status_read, death_write;
-	char **script_argv;     /* sh FILE ARGS…, for files without #! */
 	struct terminal term;
-
+	struct signals sig;
 	pid_t keeper;
 	int keeper_pidfd;
+	enum tree_state state;
 	pid_t ready_pid; /* the process that said READY, and its descriptor */
-	pid_t read_pid;  /* the one whose evidence was read */
 	int ready_pidfd;
-	struct collect held; /* namespaces of a sandbox program's making, once released */
+	struct wire ready_wire;
+	int mntns; /* the mounts of a sandbox program's making, or -1 */
 	int listener; /* of the filter's refusals; -1 without */
 	uint32_t refused[DENY_MAX_CALL];
-	struct signals sig;
-
-	bool init_ready; /* what has to be there before the release */
-	struct wire ready_wire;
-	bool inner_known;       /* init told how the command ended */
+	bool init_ready;  /* an init inside is clean and watching */
+	bool inner_known; /* it told how the command ended */
 	int inner;
-	bool released, status_known, tree_gone, keeper_gone, ending;
-	bool swept, settled, accounted;
-	bool clean; /* for the keeper: settled, there may be groups and nothing else; atomic */
-	bool keeper_leaves;
+	bool started; /* there may be a command's process */
+	bool status_known, tree_gone, keeper_gone, ending;
 	int left; /* processes that could not be ended */
 	int status;
 	char said[400]; /* the first words of a sandbox program */
 	size_t n_said;
 	uint64_t t_start, t_release, t_end, t_ending;
 	int old_subreaper;
+
+	/* the keeper's */
+	int keeper_sock;
+	pid_t keeper_self;
+	union {
+		struct keeper_word word;
+		struct keeper_start start;
+		struct cg_note group;
+	} heard;
 };
 
-/* Does this result of spawn() mean that clone3() is not to be had? */
-bool tree_no_clone3(pid_t pid);
-/* Until the keeper on our memory is told of our end, and of its children's.  False: it is not
- * any more. */
-bool tree_await_office(const struct tree *t);
-/* The keeper's process, and the command's; arg is a struct tree. */
-int keeper_main(void *arg);
-int tree_child_main(void *arg);
+/* The keeper's process, a fork of the supervisor; and the command's, a fork of the keeper. */
+void keeper_main(struct tree *t) __attribute__((noreturn));
+void tree_child_main(struct tree *t) __attribute__((noreturn));
+
+/* tree_talk.c.  In the supervisor: a message for the keeper, with a descriptor or -1.  -errno
+ * when it is gone. */
+int keeper_tell(const struct tree *t, const struct keeper_word *w, int fd);
+/* The same: clone the command's process.  made is the private directory, or -1. */
+int keeper_start(const struct tree *t, int made);
+/* In the keeper: the next message, into t->heard; its length, 0 at the end, or -errno. */
+enum { KEEPER_FDS = 2 + CG_MAX_DIRS };
+ssize_t keeper_hear(struct tree *t, int flags, int fds[KEEPER_FDS], size_t *n_fds);
+/* Takes over what came with KEEPER_START, a message of this length. */
+void keeper_started(struct tree *t, size_t len, const int *fds, size_t n_fds);
 
 /* Closes the command's ends here, where one terminal may stand for all three. */
 void tree_close_ends(struct tree_ends *e);
-/* What the groups counted: once. */
-void tree_account(struct tree *t);
+/* The supervisor's own descriptors. */
+void tree_close_own(struct tree *t);
+/* The supervisor's loop: from the keeper's start until the tree is gone.  Reads the evidence,
+ * releases or refuses, keeps the deadline. */
+void tree_watch(struct tree *t);
 /* Has the keeper end everything. */
 void tree_end(struct tree *t);
-/* What is done when every process is gone. */
+/* What is done when every process is gone; res is NULL in the keeper. */
 void tree_settle(struct tree *t, struct brig_result *res);
-/* The last of it, and of what was made for the run.  False: somebody may still use our
- * memory. */
-bool tree_finish(struct tree *t);
+/* The last of it, and of what was made for the run. */
+void tree_finish(struct tree *t);
 
 #endif

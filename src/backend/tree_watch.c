@@ -4,9 +4,10 @@
  * command's process waits, confined, until the evidence has been read from
  * outside and shows what is required.
  */
-#include "backend/tree_watch.h"
+#include "backend/tree_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,17 +24,20 @@
 #include "confine/netns_enter.h"
 #include "engine/watch.h"
 
+#define NO_KEEPER "the process that ends the others"
 #define ENDING_MS 8000u /* how long the keeper has before it is ended itself */
 
 void tree_end(struct tree *t)
 {
+	const struct keeper_word end = { .kind = KEEPER_END };
+
 	if (t->ending)
 		return;
 	t->ending = true;
 	t->t_ending = now_ns();
-	sys_pidfd_send_signal(t->keeper_pidfd, KEEPER_END, 0);
+	keeper_tell(t, &end, -1);
 	/* what still waits for its release learns that there will be none */
-	if (!t->released && t->ctl >= 0)
+	if (t->state != TREE_RELEASED && t->ctl >= 0)
 		shutdown(t->ctl, SHUT_WR);
 }
 
@@ -67,21 +71,22 @@ static void hear_why(struct tree *t)
 		;
 }
 
-static int read_evidence(struct tree *t, pid_t pid)
+static int read_evidence(struct tree *t)
 {
 	struct evidence *ev = &t->res->evidence;
+	const struct keeper_word mounts = { .kind = KEEPER_MOUNTS };
 	struct brig_error err = { 0 };
 
-	fd_close(&t->ready_pidfd);
-	t->ready_pidfd = sys_pidfd_open(pid);
+	t->ready_pidfd = sys_pidfd_open(t->ready_pid);
 	if (t->ready_pidfd < 0) {
 		int e = errno;
 		hear_why(t);
 		fail(t, BRIG_E_SETUP_FAILED, e, "evidence", "the command's process");
 		return -e;
 	}
-	int r = t->job->gate ? evidence_read(ev, pid, t->ready_pidfd, &t->held.mounts, &err) :
-			       evidence_read_status(ev, pid, &err);
+	int r = t->job->gate ?
+			evidence_read(ev, t->ready_pid, t->ready_pidfd, &t->mntns, &err) :
+			evidence_read_status(ev, t->ready_pid, &err);
 	if (r < 0) {
 		hear_why(t);
 		if (t->res->error.code == BRIG_E_OK)
@@ -89,9 +94,13 @@ static int read_evidence(struct tree *t, pid_t pid)
 		tree_end(t);
 		return r;
 	}
-	t->read_pid = pid;
+	ev->landlock_abi = t->ready_wire.landlock_abi;
+	ev->landlock_canary = t->ready_wire.canary;
 	t->res->have_evidence = true;
-	return 0;
+	if (t->mntns < 0 || keeper_tell(t, &mounts, t->mntns) == 0)
+		return 0;
+	fail(t, BRIG_E_SETUP_FAILED, EPIPE, "setup", NO_KEEPER);
+	return -EPIPE;
 }
 
 /* Notes what holds and what is missing.  False, with the error, when something is that
@@ -122,15 +131,43 @@ static bool meets(struct tree *t, unsigned holds)
 	return false;
 }
 
-bool tree_await_office(const struct tree *t)
+/* As the kernel tells it to everybody: prlimit() would take a capability that root of a
+ * container may not have. */
+static uint64_t read_process_limit(pid_t pid)
 {
-	struct pollfd gone = { .fd = t->keeper_pidfd, .events = POLLIN };
-	const uint64_t start = now_ns();
+	static const char name[] = "\nMax processes ";
+	unsigned long long soft, hard;
+	big_buffer char text[4096];
+	char path[32];
 
-	while (!word_is_set(&t->in_office) && poll(&gone, 1, 0) == 0 &&
-	       deadline_left(start, SETUP_DEADLINE_MS) > 0)
-		word_await(&t->in_office);
-	return word_is_set(&t->in_office);
+	snprintf(path, sizeof path, "/proc/%d/limits", (int)pid);
+	if (fd_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
+		return 0;
+	const char *line = strstr(text, name);
+	return line && sscanf(line + sizeof name - 1, "%llu %llu", &soft, &hard) == 2 &&
+	       soft == hard ? soft : 0;
+}
+
+/* The limit on processes that is brig's own: exactly what was set in the command's process, or
+ * at most what the gate was told. */
+static uint64_t read_nproc(const struct tree *t)
+{
+	const uint64_t told = t->ready_wire.nproc > 0 ? (uint64_t)t->ready_wire.nproc : 0;
+	const uint64_t limit = t->counted || t->nproc ? read_process_limit(t->ready_pid) : 0;
+
+	return (t->job->gate ? limit <= t->nproc : limit == told) ? limit : 0;
+}
+
+/* Before it becomes raw: the keeper makes it usable again if we do not live to do it. */
+static int tell_terminal(struct tree *t)
+{
+	struct keeper_word w = { .kind = KEEPER_TTY };
+
+	if (t->term.pty >= 0)
+		caller_tty_save(&t->term.caller);
+	w.tty = t->term.caller;
+	/* also a look at whether it is there */
+	return keeper_tell(t, &w, -1);
 }
 
 /* The heart of "fail closed". */
@@ -140,13 +177,11 @@ static void judge_and_release(struct tree *t)
 	struct evidence *ev = &t->res->evidence;
 	struct brig_error *err = &t->res->error;
 
-	if (t->read_pid != t->ready_pid && read_evidence(t, t->ready_pid) < 0)
+	if (read_evidence(t) < 0)
 		return;
 	ev->init_clean = t->init_ready;
 	ev->cgroup = cgroup_holds(&t->cg, t->ready_pid) ? t->cg.enforced : 0;
-	/* the caller's own limit counts only when it is at least as tight */
-	if (!t->nproc || ev->nproc > t->nproc)
-		ev->nproc = 0;
+	ev->nproc = read_nproc(t);
 	unsigned holds = evidence_layers(ev);
 	if (job->judge)
 		holds = job->judge(job->arg, ev, &t->ready_wire, t->ready_pid, holds);
@@ -167,14 +202,13 @@ static void judge_and_release(struct tree *t)
 		tree_end(t);
 		return;
 	}
-	/* whoever would end the tree if we could not */
-	if (t->borrowed && !tree_await_office(t)) {
+	if (tell_terminal(t) < 0) {
 		hear_why(t);
-		fail(t, BRIG_E_SETUP_FAILED, ECHILD, "setup", "the process that ends the others");
+		fail(t, BRIG_E_SETUP_FAILED, ECHILD, "setup", NO_KEEPER);
 		return;
 	}
 	/* before the command can look at its terminal, or change the caller's */
-	watch_terminal(&t->term, &t->sig, NULL);
+	watch_terminal(&t->term, &t->sig);
 	const struct wire go = { .type = WIRE_GO };
 	t->t_release = now_ns(); /* the command may take our processor with the next call */
 	if (send(t->ctl, &go, sizeof go, MSG_NOSIGNAL) != (ssize_t)sizeof go) {
@@ -183,43 +217,9 @@ static void judge_and_release(struct tree *t)
 		fail(t, BRIG_E_SETUP_FAILED, e, "release", "the command's process");
 		return;
 	}
-	t->released = true;
+	t->state = TREE_RELEASED;
 	t->res->ran = true;
 	t->res->setup_us = (t->t_release - t->t_start) / 1000;
-	/* It has its own copies: end of file must mean that it closed them. */
-	tree_close_ends(&t->ends);
-	if (t->job->gate) /* there are namespaces */
-		collect_ahead(&t->held);
-}
-
-/*
- * A process without privileges has loaded its filter: what the kernel shows of both is
- * final, as is whose process it is and in which namespaces; so it is read now, while that
- * process restricts itself to its files and enters its groups.  Its word that it is READY
- * is what says that all of it is done: until then nothing is judged.
- */
-static void on_filtered(struct tree *t, pid_t from, int *listener)
-{
-	if (t->read_pid > 0 || t->ready_pid > 0 || from <= 0 || t->ending || t->job->gate)
-		return;
-	t->listener = take_fd(listener);
-	if (read_evidence(t, from) == 0)
-		watch_linger(t->ctl, A_MOMENT_NS); /* it will be READY in a moment */
-}
-
-static void on_ready(struct tree *t, const struct wire *w, pid_t from, int *listener)
-{
-	/* Nothing of the command's runs before GO: whoever says it is ours. */
-	if (t->ready_pid > 0 || from <= 0)
-		return;
-	t->ready_pid = from;
-	t->ready_wire = *w;
-	if (*listener >= 0) {
-		fd_close(&t->listener);
-		t->listener = take_fd(listener);
-	}
-	t->res->evidence.landlock_abi = w->landlock_abi;
-	t->res->evidence.landlock_canary = w->canary;
 }
 
 /* From an init inside: that it is clean and watching, then how it ended. */
@@ -234,7 +234,7 @@ static void on_status(struct tree *t)
 		int e = n < 0 ? errno : EPROTO;
 		fd_close(&t->status_read);
 		/* its end alone is not ours to judge: the keeper sees who died */
-		if (n != 0 && !t->released)
+		if (n != 0 && t->state != TREE_RELEASED)
 			fail(t, BRIG_E_SETUP_FAILED, e, "init", "init's word");
 		return;
 	}
@@ -242,25 +242,44 @@ static void on_status(struct tree *t)
 		fail(t, BRIG_E_SECCOMP_FAILED, EPERM, "init", "init's own filter");
 	} else if (rep.ready) {
 		t->init_ready = true;
-		if (t->ready_pid <= 0) /* the gate's word is on its way */
-			watch_linger(t->ctl, A_MOMENT_NS);
-	} else if (t->released && !t->ending) {
+	} else if (t->state == TREE_RELEASED && !t->ending) {
 		t->inner = rep.status;
 		t->inner_known = true;
-		/* Init has killed and reaped all there was.  The program around it
-		 * takes a while to end: time to look at the workspace. */
-		t->settled = true;
-		tree_settle(t, t->res);
-		tree_account(t);
-		if (t->job->groups_inside) /* nobody is in them any more */
-			;
-		collect_later(&t->held);
-		/* Version 2: on the way to a group, also to one that was not to be had, its
-		 * parent may have changed, and we have to go back. */
-		__atomic_store_n(&t->clean, t->cg.version != 2 && !t->cg.leaf[0],
-				 __ATOMIC_RELEASE);
-		watch_linger(t->note_read, WIRE_SOON_NS);
+		fd_close(&t->status_read); /* its last word */
 	}
+}
+
+/* A record that is allowed, by what it is. */
+static void on_record(struct tree *t, struct wire_in *in)
+{
+	switch (in->w.type) {
+	case WIRE_READY:
+		t->state = TREE_READY;
+		t->ready_pid = in->from;
+		t->ready_wire = in->w;
+		t->listener = wire_fd(in);
+		break;
+	case WIRE_EXEC_FAIL:
+		watch_exec_failed(t->job->spec->argv[0], in->w.errnum, &t->res->error);
+		break;
+	default:
+		on_fail_record(t, &in->w);
+		break;
+	}
+}
+
+/* Its end of this socket is closed by the execve: whoever speaks is brig, and says nothing
+ * that it has no reason to say. */
+static bool is_allowed(const struct tree *t, const struct wire_in *in)
+{
+	enum { FAIL = 1u << WIRE_FAIL, READY = 1u << WIRE_READY, EXEC = 1u << WIRE_EXEC_FAIL };
+	static const unsigned allowed[TREE_STATES] = {
+		[TREE_SETUP] = FAIL | READY,
+		[TREE_READY] = FAIL, /* of an init inside */
+		[TREE_RELEASED] = FAIL | EXEC,
+	};
+
+	return in->w.type < 32 && (allowed[t->state] & 1u << in->w.type) && in->from > 0;
 }
 
 /* One record; false when there was none, or there will be no more. */
@@ -275,32 +294,21 @@ static bool on_control(struct tree *t)
 		fd_close(&t->ctl); /* the command is running, or all is over */
 		return false;
 	}
-	if (in.truncated && !t->released) { /* which of them came, nobody knows */
-		int first = wire_fd(&in);
-		fd_close(&first);
+	if (in.truncated) /* which of them came, nobody knows */
 		fail(t, BRIG_E_SETUP_FAILED, EMFILE, "setup", "descriptors");
-		return true;
-	}
-	/* before anything is released: afterwards nobody of ours says it */
-	if (in.w.begun == 1 && in.n_fds > 0 && !t->released && t->job->took)
-		t->job->took(t->job->arg, in.fds[--in.n_fds]);
-	cleanup_close int fd = wire_fd(&in);
-	/* Its end of this socket is closed by the execve: whoever speaks is brig. */
-	if (in.w.type == WIRE_FAIL)
-		on_fail_record(t, &in.w);
-	else if (in.w.type == WIRE_EXEC_FAIL && t->released)
-		watch_exec_failed(t->job->spec->argv[0], in.w.errnum, &t->res->error);
-	else if (in.w.type == WIRE_FILTERED && !t->released)
-		on_filtered(t, in.from, &fd);
-	else if (in.w.type == WIRE_READY && !t->released)
-		on_ready(t, &in.w, in.from, &fd);
+	else if (is_allowed(t, &in))
+		on_record(t, &in);
+	else
+		fail(t, BRIG_E_INTERNAL, EPROTO, "setup",
+		     "the command's process said what it may not say now");
+	cleanup_close int rest = wire_fd(&in);
 	return true;
 }
 
 static void on_note(struct tree *t)
 {
 	struct keeper_note n;
-	ssize_t got = read(t->note_read, &n, sizeof n);
+	ssize_t got = read(t->sock, &n, sizeof n);
 
 	if (got < 0 && errno == EINTR)
 		return;
@@ -311,7 +319,7 @@ static void on_note(struct tree *t)
 	switch (n.type) {
 	case NOTE_FAILED:
 		fail(t, BRIG_E_SETUP_FAILED, n.status, "clone",
-		     "the command's process and its private directory");
+		     "the command's process");
 		t->tree_gone = true;
 		break;
 	case NOTE_GONE:
@@ -319,7 +327,6 @@ static void on_note(struct tree *t)
 		t->status = n.status;
 		t->status_known = true;
 		t->left = n.left;
-		t->keeper_leaves = n.leaves;
 		watch_cpu(n.cpu_us, t->res);
 		if (!t->res->max_rss_kb) /* the group's own peak is the better number */
 			t->res->max_rss_kb = n.max_rss_kb;
@@ -329,36 +336,9 @@ static void on_note(struct tree *t)
 	}
 }
 
-/*
- * Nobody is under the filter any more: every process of the tree, which all inherit it,
- * is on its way out, makes no more names and asks for no more memory.  While the kernel
- * takes the last of them apart, what depends on that alone.  Not what depends on the
- * content of files: see protect_untouched().
- */
-static void on_unfiltered(struct tree *t)
-{
-	const struct tree_job *job = t->job;
-
-	if (job->gate) /* with what else is held: its end takes a while */
-		collect_hold(&t->held, take_fd(&t->listener));
-	/* alone it is let go sooner than the collector is woken */
-	fd_close(&t->listener);
-	if (!t->released || job->gate)
-		return; /* a gate's init is not under it */
-	if (job->protect && protect_untouched(job->protect, job->spec->workspace.fd))
-		t->swept = true;
-	if (t->job->leave)
-		t->job->leave(t->job->arg);
-	tree_account(t);
-	/* The kernel removes none that somebody is still in, on the way out: that one is
-	 * tried again. */
-	if (t->cg.version != 2)
-		;
-}
-
 static void on_signal(struct tree *t)
 {
-	if (watch_signal(&t->sig, &t->term, t->released, t->ready_pidfd))
+	if (watch_signal(&t->sig, &t->term, t->state == TREE_RELEASED, t->ready_pidfd))
 		fail(t, BRIG_E_SETUP_FAILED, EINTR, "setup",
 		     "interrupted before the command was released");
 }
@@ -415,14 +395,14 @@ static int time_left(struct tree *t)
 	}
 	if (t->status_known)
 		return -1;
-	return t->released ?
+	return t->state == TREE_RELEASED ?
 		       deadline_left(t->t_release, t->job->spec->limits.timeout_ms) :
 		       deadline_left(t->t_start, SETUP_DEADLINE_MS);
 }
 
 static void on_deadline(struct tree *t)
 {
-	if (t->released) {
+	if (t->state == TREE_RELEASED) {
 		/* The command may have ended, in time: what was done then took longer than it had
 		 * left.  The program around it has no more to do. */
 		t->res->timed_out = !t->inner_known;
@@ -440,23 +420,24 @@ static void wait_events(struct tree *t, struct pollfd *p, int timeout)
 {
 	/* Once it is released, all that could come is that the execve failed, and the end
 	 * of the tree tells that as soon: no need to be woken by its success. */
-	p[P_CTL] = (struct pollfd){ t->released ? -1 : t->ctl, POLLIN, 0 };
-	p[P_NOTE] = (struct pollfd){ t->note_read, POLLIN, 0 };
+	p[P_CTL] = (struct pollfd){ t->state == TREE_RELEASED ? -1 : t->ctl, POLLIN, 0 };
+	p[P_NOTE] = (struct pollfd){ t->sock, POLLIN, 0 };
 	p[P_KEEPER] = (struct pollfd){ t->keeper_pidfd, POLLIN, 0 };
 	p[P_SIG] = (struct pollfd){ t->sig.fd, POLLIN, 0 };
 	p[P_NOTIFY] = (struct pollfd){ t->listener, POLLIN, 0 };
 	p[P_OUT] = (struct pollfd){ t->out_read, POLLIN, 0 };
 	p[P_ERR] = (struct pollfd){ t->err_read, POLLIN, 0 };
-	/* Init's last word: what comes after it is but the end of both. */
-	p[P_SAY] = (struct pollfd){ t->inner_known ? -1 : t->say_read, POLLIN, 0 };
-	p[P_STATUS] = (struct pollfd){ t->inner_known ? -1 : t->status_read, POLLIN, 0 };
+	p[P_SAY] = (struct pollfd){ t->say_read, POLLIN, 0 };
+	p[P_STATUS] = (struct pollfd){ t->status_read, POLLIN, 0 };
 	p[P_NET] = (struct pollfd){ t->job->egress ? egress_poll_fd(t->job->egress) : -1,
 				    POLLIN, 0 };
 	terminal_poll(&t->term, p + P_TERM);
-	if (!t->released) /* nothing of the caller's is read before it runs */
+	if (t->state != TREE_RELEASED) /* nothing of the caller's is read before it runs */
 		for (int i = P_TERM; i < P__N; i++)
 			p[i].fd = -1;
-	watch_poll(p, P__N, terminal_timeout(&t->term, timeout));
+	if (poll(p, P__N, terminal_timeout(&t->term, timeout)) < 0)
+		for (int i = 0; i < P__N; i++)
+			p[i].revents = 0;
 }
 
 static void dispatch(struct tree *t, const struct pollfd *p)
@@ -472,10 +453,8 @@ static void dispatch(struct tree *t, const struct pollfd *p)
 		t->job->notified(t->job->arg, &t->listener, t->refused, t->res);
 	else if (p[P_NOTIFY].revents & POLLIN)
 		notify_handle(&t->listener, t->refused);
-	else if (p[P_NOTIFY].revents & POLLHUP) /* an error alone says nothing: supervise.c */
-		on_unfiltered(t);
-	else if (p[P_NOTIFY].revents & POLLNVAL)
-		t->listener = -1;
+	else if (p[P_NOTIFY].revents & POLLHUP) /* nobody is under the filter any more */
+		fd_close(&t->listener);
 	if (p[P_OUT].revents)
 		watch_drain(&t->out_read, &t->res->out);
 	if (p[P_ERR].revents)
@@ -486,8 +465,8 @@ static void dispatch(struct tree *t, const struct pollfd *p)
 		on_status(t);
 	if (p[P_NET].revents)
 		on_egress(t);
-	if (!t->released && t->ready_pid > 0 && t->res->error.code == BRIG_E_OK &&
-	    !t->ending && (t->init_ready || !t->job->gate))
+	if (t->state == TREE_READY && t->res->error.code == BRIG_E_OK && !t->ending &&
+	    (t->init_ready || !t->job->gate))
 		judge_and_release(t);
 	terminal_dispatch(&t->term, p + P_TERM);
 	if (p[P_KEEPER].revents)
@@ -498,7 +477,7 @@ static void conclude(struct tree *t)
 {
 	struct brig_result *res = t->res;
 
-	if (!t->released) {
+	if (t->state != TREE_RELEASED) {
 		if (res->error.code != BRIG_E_OK)
 			return;
 		/* one line of it is enough, the first */
@@ -541,7 +520,7 @@ void tree_watch(struct tree *t)
 {
 	struct pollfd p[P__N];
 
-	while (!t->tree_gone && !t->keeper_gone && !t->blind) {
+	while (!t->tree_gone && !t->keeper_gone) {
 		int left = time_left(t);
 		if (left == 0)
 			on_deadline(t);
@@ -550,7 +529,7 @@ void tree_watch(struct tree *t)
 	}
 	/* a record may still be in a socket (exec failed, then all ended) */
 	while (!t->tree_gone) {
-		struct pollfd more = { .fd = t->note_read, .events = POLLIN };
+		struct pollfd more = { .fd = t->sock, .events = POLLIN };
 		if (poll(&more, 1, 0) <= 0)
 			break;
 		t->keeper_gone = false;

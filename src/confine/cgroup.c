@@ -197,12 +197,15 @@ int cg_note(const struct cgroup *cg, enum cg_note_kind kind, unsigned bits, cons
 	if (len > sizeof n.path)
 		return -ENAMETOOLONG;
 	memcpy(n.path, path, len);
-	len += offsetof(struct cg_note, path);
-	return send(cg->journal, &n, len, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -errno;
+	struct iovec iov = { &n, len + offsetof(struct cg_note, path) };
+	const struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	return sendmsg(cg->journal, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 void cgroup_remember(struct cgroup *cg, const struct cg_note *n, size_t len)
 {
+	const int i = cg->n_dirs;
+
 	if (len <= offsetof(struct cg_note, path) || len > sizeof *n)
 		return;
 	len -= offsetof(struct cg_note, path);
@@ -210,12 +213,12 @@ void cgroup_remember(struct cgroup *cg, const struct cg_note *n, size_t len)
 	if (n->kind == CG_NOTE_LEAF) {
 		memcpy(cg->leaf, n->path, len);
 		cg->leaf_bits = n->bits;
-	} else if (n->kind == CG_NOTE_GROUP) {
-		static char none[] = "";
-		memcpy(cg->text[0], n->path, len);
-		cg->dirs[0] = cg->text[0];
-		cg->groups[0] = none;
-		cg->n_dirs = 1;
+	} else if (n->kind == CG_NOTE_GROUP && i < CG_MAX_DIRS) {
+		/* nobody is in it yet: the name by which members are known is not needed */
+		memcpy(cg->text[i], n->path, len);
+		cg->dirs[i] = cg->text[i];
+		cg->groups[i] = cg->text[i] + len - 1;
+		cg->n_dirs = i + 1;
 	}
 }
 
@@ -444,37 +447,39 @@ bool cgroup_holds(const struct cgroup *cg, pid_t pid)
 	return true;
 }
 
+/* The number may have been given to another process since the list was made.  A pidfd pins
+ * whoever has it now; only if that one is in the group is it ours to kill. */
+static bool kill_member(const struct cgroup *cg, int i, pid_t pid)
+{
+	char text[MEMBER_TEXT];
+
+	if (pid <= 1 || pid == getpid())
+		return false;
+	cleanup_close int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (fd < 0 || !member_text(pid, text, sizeof text) || !is_member(cg, i, text))
+		return false;
+	syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+	return true;
+}
+
 /* Signals every member found in one reading; how many there were. */
 static int kill_listed(const struct cgroup *cg, int i, int dirfd)
 {
-	char list[4096], text[MEMBER_TEXT];
+	char list[4096];
+	pid_t pid = 0;
 	int n = 0;
+	ssize_t got;
+	cleanup_close int fd = openat(dirfd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 
-	if (fd_read_at(dirfd, "cgroup.procs", list, sizeof list) <= 0)
-		return 0;
-	for (char *p = list; *p;) {
-		char *end;
-		long pid = strtol(p, &end, 10);
-		if (end == p || *end != '\n')
-			break; /* cut off: the next round reads it */
-		p = end + 1;
-		if (pid <= 1 || pid > INT_MAX || pid == getpid())
-			continue;
-		/*
-		 * The number may have been given to another process since the
-		 * list was made.  A pidfd pins whoever has it now; only if that
-		 * one is in the group is it ours to kill.
-		 */
-		int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-		if (fd < 0)
-			continue;
-		if (member_text((pid_t)pid, text, sizeof text) &&
-		    is_member(cg, i, text)) {
-			syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
-			n++;
+	while (fd >= 0 && (got = read(fd, list, sizeof list)) > 0)
+		for (ssize_t k = 0; k < got; k++) {
+			if (list[k] >= '0' && list[k] <= '9') {
+				pid = pid * 10 + (list[k] - '0');
+				continue;
+			}
+			n += kill_member(cg, i, pid);
+			pid = 0;
 		}
-		close(fd);
-	}
 	return n;
 }
 
@@ -487,11 +492,13 @@ void cgroup_kill(const struct cgroup *cg)
 		/* atomic against forks, 5.14 and later */
 		if (dir < 0 || fd_write_at(dir, "cgroup.kill", "1") == 0)
 			continue;
-		/* else until nobody is left: members may fork between rounds,
-		 * but each round kills every parent it saw */
 		for (int round = 0; round < KILL_ROUNDS; round++) {
 			if (kill_listed(cg, i, dir) == 0)
 				break;
+			/* Whoever forks on shall not.  Not at once: a fork that is refused
+			 * counts as one that met the limit. */
+			if (round > 0)
+				fd_write_at(dir, "pids.max", "0");
 			cg_sleep_ms(1);
 		}
 	}

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -17,7 +16,6 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/diagnose.h"
-#include "engine/janitor.h"
 #include "confine/seal.h"
 
 uint64_t now_ns(void)
@@ -26,16 +24,6 @@ uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-void watch_linger(int fd, uint64_t ns)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	const uint64_t start = now_ns();
-
-	/* without a clock there is no waiting */
-	while (start && poll(&p, 1, 0) == 0 && now_ns() - start < ns)
-		sched_yield();
 }
 
 void watch_poll(struct pollfd *p, size_t n, int timeout)
@@ -211,17 +199,12 @@ void watch_drain_rest(int *fd, struct capture *c)
 	}
 }
 
-void watch_terminal(struct terminal *t, const struct signals *s, const struct janitor *j)
+void watch_terminal(struct terminal *t, const struct signals *s)
 {
 	/* Stopped in there, we are to be ended all the same (timeout(1) in a script), and that
 	 * is no loss yet. */
 	if (t->pty >= 0)
 		signals_pass(s, true);
-	if (t->pty >= 0 && j) {
-		/* before it becomes raw */
-		caller_tty_save(&t->caller);
-		janitor_know_tty(j, &t->caller);
-	}
 	terminal_start(t);
 	if (t->pty >= 0)
 		signals_pass(s, false);

@@ -8,7 +8,6 @@
 
 #include "base/fd.h"
 #include "base/raw.h"
-#include "engine/watch.h"
 
 int wire_send(int sock, const struct wire *w, const int *fds, size_t n)
 {
@@ -97,12 +96,6 @@ int wire_wait(int sock, enum wire_type type, struct wire_in *in)
 		return -EPROTO;
 	/* a group or a tree that did not arrive is one that would be done without */
 	return in->truncated ? -EMFILE : 0;
-}
-
-int wire_wait_soon(int sock, enum wire_type type, struct wire_in *in)
-{
-	watch_linger(sock, WIRE_SOON_NS);
-	return wire_wait(sock, type, in);
 }
 
 int wire_recv(int sock, struct wire_in *in)

@@ -23,13 +23,6 @@ enum wire_type {
 	WIRE_GO,         /* supervisor → job: evidence is in, execute */
 	WIRE_FAIL,       /* builder or job → supervisor: set-up failed, nothing ran */
 	WIRE_EXEC_FAIL,  /* job → supervisor: execve failed after the release */
-	WIRE_GIVEN,      /* supervisor → job of a tree: all that was made meanwhile is
-			    there, in memory and in the table of descriptors; where those
-			    are not shared, what was offered is attached */
-	WIRE_GROUPS,     /* supervisor → job, or gate: version 1 groups are made, their
-			    `tasks` files attached; enter them */
-	WIRE_FILTERED,   /* job of a tree → supervisor: without privileges and filtered,
-			    for good; listener attached */
 	WIRE__COUNT
 };
 
@@ -39,12 +32,12 @@ struct wire {
 	int32_t errnum;
 	int32_t landlock_abi; /* WIRE_READY: version enforced, 0 none */
 	int32_t canary;       /* WIRE_READY: errno of the Landlock probe */
-	uint32_t begun;       /* of a tree's job: the last descriptor is what begin() made */
+	int32_t nproc;        /* of a tree's job, WIRE_READY: its RLIMIT_NPROC, 0 none of brig's */
 	char phase[24];
 	char what[200];
 };
 
-enum { WIRE_FDS = 64, WIRE_GROUPS_MAX = 4 };
+enum { WIRE_FDS = 64 };
 
 /* A record as it arrived: who sent it, by the kernel's word (-1: it did not say),
  * and what came along. */
@@ -63,8 +56,6 @@ int wire_recv(int sock, struct wire_in *in);
  * all of its descriptors (-EMFILE: there was no room for them).  No allocation.  0, or
  * -errno. */
 int wire_wait(int sock, enum wire_type type, struct wire_in *in);
-#define WIRE_SOON_NS 300000u
-int wire_wait_soon(int sock, enum wire_type type, struct wire_in *in);
 /* The one descriptor that a record came with, or -1; all others are closed. */
 int wire_fd(struct wire_in *in);
 

@@ -25,14 +25,14 @@
 #include "init/freestanding.h"
 
 enum {
-	ENOENT_ = 2, EINTR_ = 4, ENOEXEC_ = 8, EAGAIN_ = 11, EBUSY_ = 16, ENOTDIR_ = 20,
-	EINVAL_ = 22, EMFILE_ = 24,
+	ENOENT_ = 2, EINTR_ = 4, ENOEXEC_ = 8, EBUSY_ = 16, ENOTDIR_ = 20,
+	EINVAL_ = 22,
 	RLIMIT_NPROC_ = 6, CLOEXEC_RANGE = 4, TIOCSPGRP_ = 0x5410,
 	AT_FDCWD_ = -100, O_WRONLY_ = 1, O_CLOEXEC_ = 02000000,
 	CLONE_NEWNS_ = 0x20000, CLONE_NEWUSER_ = 0x10000000,
 	BLOCK = 0, UNBLOCK = 1, SIGTTOU_ = 22, SIGCHLD_ = 17, F_SETFD_ = 2,
 	AT_EMPTY_PATH_ = 0x1000, SOL_SOCKET_ = 1, SCM_RIGHTS_ = 1, NOSIGNAL_ = 0x4000,
-	PEEK_ = 2, CUT_ = 8, DONTWAIT_ = 0x40, CMSG_CLOEXEC_ = 0x40000000, MONOTONIC_ = 1,
+	EBADF_ = 9, GROUPS_MAX = 4, /* CG_MAX_DIRS */
 	WAIT_KILLABLE = 1 << 5, /* SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19 */
 };
 
@@ -131,6 +131,19 @@ static long load_filter(long ctl)
 	return r;
 }
 
+/* Version 1 groups, which limit the command alone, and not the program around us.  "0" in
+ * `tasks` moves the writer itself; the kernel goes by who opened the file.  A number that is
+ * not open is a group that there is not, and the evidence will say so. */
+static void enter_groups(long ctl, long first)
+{
+	for (long fd = first; fd < first + GROUPS_MAX; fd++) {
+		long r = SYS3(SYS_write, fd, "0", 1);
+		if (r != 1 && r != -EBADF_)
+			fail(ctl, BRIG_E_CGROUP_FAILED, r, "entering the control group");
+		SYS1(SYS_close, fd);
+	}
+}
+
 /* The kernel's structures, as the C library would have them. */
 struct iov_ {
 	void *base;
@@ -147,71 +160,15 @@ struct msg_ {
 };
 struct cmsg_ {
 	size_t len;
-	int level, type, fds[WIRE_GROUPS_MAX];
-};
-#define CMSG_HEAD offsetof(struct cmsg_, fds)
-
-/* Version 1 groups, which brig has made while the program around us was at work, and
- * which limit the command alone.  "0" in `tasks` moves the writer itself; the kernel goes
- * by who opened the file. */
-static void enter_groups(long ctl)
-{
-	struct wire w = { 0 };
-	struct iov_ iov = { &w, sizeof w };
-	struct cmsg_ c = { 0 };
-	struct msg_ m = { .iov = &iov, .iovlen = 1, .control = &c, .controllen = sizeof c };
-	long n;
-
-	do
-		n = SYS3(SYS_recvmsg, ctl, &m, CMSG_CLOEXEC_);
-	while (n == -EINTR_);
-	/* anything else means that there will be no release */
-	if (n != (long)sizeof w || w.type != WIRE_GROUPS)
-		die(125);
-	if (m.flags & CUT_)
-		fail(ctl, BRIG_E_CGROUP_FAILED, -EMFILE_, "the control groups' descriptors");
-	if (m.controllen < CMSG_HEAD || c.len < CMSG_HEAD || c.level != SOL_SOCKET_ ||
-	    c.type != SCM_RIGHTS_)
-		return; /* there are none, and the evidence will say so */
-	const size_t n_fds = (c.len - CMSG_HEAD) / sizeof c.fds[0];
-	for (size_t i = 0; i < n_fds && i < WIRE_GROUPS_MAX; i++) {
-		long r = SYS3(SYS_write, c.fds[i], "0", 1);
-		if (r != 1)
-			fail(ctl, BRIG_E_CGROUP_FAILED, r, "entering the control group");
-		SYS1(SYS_close, c.fds[i]);
-	}
-}
-
-struct time_ {
-	long sec, nsec;
+	int level, type, fd;
 };
 
-static uint64_t now(void)
-{
-	struct time_ t = { 0, 0 };
-
-	SYS2(SYS_clock_gettime, MONOTONIC_, &t);
-	return (uint64_t)t.sec * 1000000000u + (uint64_t)t.nsec;
-}
-
-/* The answer is on its way: as wire_wait_soon().  With brig's own filter only, which
- * allows these calls. */
-static void stay_awake(long ctl)
-{
-	const uint64_t start = now();
-	char byte;
-
-	while (start && SYS6(SYS_recvfrom, ctl, &byte, 1, PEEK_ | DONTWAIT_, 0, 0) == -EAGAIN_ &&
-	       now() - start < WIRE_SOON_NS)
-		SYS0(SYS_sched_yield);
-}
-
-static void wait_for_release(long ctl, long listener, bool own_filter)
+static void wait_for_release(long ctl, long listener)
 {
 	struct wire w = { .type = WIRE_READY };
 	struct iov_ iov = { &w, sizeof w };
-	struct cmsg_ c = { .len = CMSG_HEAD + sizeof c.fds[0], .level = SOL_SOCKET_,
-			   .type = SCM_RIGHTS_, .fds = { (int)listener } };
+	struct cmsg_ c = { .len = offsetof(struct cmsg_, fd) + sizeof c.fd,
+			   .level = SOL_SOCKET_, .type = SCM_RIGHTS_, .fd = (int)listener };
 	const struct msg_ m = { .iov = &iov, .iovlen = 1, .control = listener < 0 ? 0 : &c,
 				.controllen = listener < 0 ? 0 : sizeof c };
 	long n = SYS3(SYS_sendmsg, ctl, &m, NOSIGNAL_);
@@ -220,8 +177,6 @@ static void wait_for_release(long ctl, long listener, bool own_filter)
 		die(125);
 	if (listener >= 0) /* whoever holds it answers: not one of those who ask */
 		SYS1(SYS_close, listener);
-	if (own_filter)
-		stay_awake(ctl);
 	do
 		n = SYS3(SYS_read, ctl, &w, sizeof w);
 	while (n == -EINTR_);
@@ -349,9 +304,8 @@ static void become_command(const char **argv, const char **env, long ctl, long n
 		SYS0(SYS_setsid);
 	limit(ctl, (unsigned long)number(argv[A_NPROC]));
 	if (number(argv[A_GROUPS]))
-		enter_groups(ctl);
-	bool own_filter = number(argv[A_FILTER]) != 0;
-	wait_for_release(ctl, own_filter ? load_filter(ctl) : -1, own_filter);
+		enter_groups(ctl, number(argv[A_GROUPS]));
+	wait_for_release(ctl, number(argv[A_FILTER]) ? load_filter(ctl) : -1);
 	for (long i = 0; i < n_paths; i++) {
 		const char *path = paths[i];
 		long r = -SYS3(SYS_execve, path, command, env);

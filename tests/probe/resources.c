@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -72,6 +73,41 @@ static int orphan_storm(int argc, char **argv)
 		return escaped("orphans were not reaped: %s", why());
 	waitpid(last, NULL, 0);
 	return held("%ld orphans reaped", n);
+}
+
+/*
+ * Processes that fork until they are ended, each of them.  plain: all in one session;
+ * sessions: each in one of its own; comet: each ends when it has a successor, so that no
+ * look at the process table finds one twice; nest: comets whose dead nobody sees, below a
+ * process that takes their orphans.  Every process ends by itself after some seconds.
+ */
+static int storm(int argc, char **argv)
+{
+	const char *kind = argc > 0 ? argv[0] : "plain";
+	const time_t end = time(NULL) + number(argc, argv, 1, 15);
+	const bool comet = !strcmp(kind, "comet"), nest = !strcmp(kind, "nest");
+
+	for (int sig = 1; sig < 65; sig++)
+		signal(sig, sig == SIGCHLD && !nest ? SIG_DFL : SIG_IGN);
+	if (comet || nest) {
+		if (nest)
+			prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+		for (int heads = 0; heads < 4; heads++)
+			if (fork() == 0)
+				goto run;
+		while (time(NULL) < end)
+			usleep(100000);
+		_exit(0);
+	}
+run:
+	while (time(NULL) < end) {
+		pid_t pid = fork();
+		if (pid == 0 && strcmp(kind, "plain"))
+			setsid();
+		if (pid > 0 && (comet || nest))
+			_exit(0);
+	}
+	_exit(0);
 }
 
 /* In a child, so that the line is printed even when the child is killed;
@@ -314,6 +350,7 @@ static int steal_output(int argc, char **argv)
 
 const struct probe probes_resources[] = {
 	{ "fork-bomb", "[MAX]", "processes are limited below MAX", BY_NAME, true, 0, fork_bomb },
+	{ "storm", "[KIND] [SECONDS]", "nothing; its caller looks", BY_NAME, true, 0, storm },
 	{ "orphans", "[N]", "N orphans are reaped", BY_NAME, true, 0, orphan_storm },
 	{ "memory-bomb", "[MB]", "memory is limited below MB", BY_NAME, true, 0, memory_bomb },
 	{ "fill", "[MB] [DIR]", "DIR (/tmp) is limited below MB", BY_NAME, true, 0, fill_dir },

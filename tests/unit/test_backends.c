@@ -76,61 +76,6 @@ static int find(char **v, const char *a, const char *b)
 
 static const struct bwrap_features all = { true, true, true, true, true, true }, none;
 
-static void test_reserved(void **state)
-{
-	struct bwrap_fds fds = { 0 };
-	char text[64];
-	int w;
-
-	(void)state;
-	int args_fd = bwrap_pipe(&fds, &w);
-	assert_true(args_fd >= 0 && w >= 0);
-	assert_int_equal(bwrap_fds_reserve(&fds), 0);
-	assert_int_equal(fds.n, BWRAP_FILES + 1);
-	fds.closed = true;
-	/* bubblewrap has what it has */
-	assert_int_equal(bwrap_fds_add(&fds, args_fd, false), 0);
-	assert_int_equal(bwrap_fds_add(&fds, 0, false), -EBADF);
-	for (int i = 0; i < BWRAP_FILES; i++) {
-		int fd = bwrap_data_fd(&fds, "x", "words", 5);
-		assert_true(fd >= 0 && fd == fds.v[i + 1]);
-		assert_int_equal(read(fd, text, sizeof text), 5);
-		assert_int_equal(read(fd, text, sizeof text), 0); /* and no more */
-	}
-	assert_int_equal(bwrap_data_fd(&fds, "x", "words", 5), -E2BIG);
-	assert_int_equal(bwrap_pipe_fill(&w, "args", 4), 0);
-	assert_int_equal(w, -1);
-	assert_int_equal(read(args_fd, text, sizeof text), 4);
-	assert_int_equal(read(args_fd, text, sizeof text), 0);
-	bwrap_fds_free(&fds);
-
-	/* never more than there is room for: nobody reads yet */
-	assert_int_equal(bwrap_fds_reserve(&fds), 0);
-	fds.closed = true;
-	static char much[BWRAP_PIPE + 1];
-	assert_int_equal(bwrap_data_fd(&fds, "x", much, sizeof much), -E2BIG);
-	assert_true(bwrap_data_fd(&fds, "x", much, BWRAP_PIPE) >= 0);
-	bwrap_fds_free(&fds);
-
-	/* what a plan has at most */
-	struct spec *s = resolve(NULL);
-	struct brig_error err = { 0 };
-	struct plan p;
-	size_t files = 0;
-	if (!s->gitconfig)
-		s->gitconfig = strdup("[user]\n");
-	assert_int_equal(plan_build(&p, s, &err), 0);
-	for (size_t i = 0; i < p.n_ops; i++)
-		if (p.ops[i].kind == OP_FILE) {
-			files++;
-			assert_true(strlen(p.ops[i].text) <
-				    BWRAP_PIPE / 2 + strlen(s->home) + strlen(s->gitconfig));
-		}
-	assert_in_range(files, 5, BWRAP_FILES);
-	plan_free(&p);
-	spec_free(s);
-}
-
 static void test_flags(void **state)
 {
 	static const char *const must[] = { "--unshare-user", "--unshare-pid", "--unshare-net",
@@ -500,7 +445,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_flags),	       cmocka_unit_test(test_old_version),
-		cmocka_unit_test(test_reserved),
 		cmocka_unit_test(test_words_stay_words), cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_features),       cmocka_unit_test(test_filter),
 		cmocka_unit_test(test_filter_allow),
