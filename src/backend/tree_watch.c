@@ -208,7 +208,7 @@ static void judge_and_release(struct tree *t)
 		return;
 	}
 	/* before the command can look at its terminal, or change the caller's */
-	watch_terminal(&t->term, &t->sig, NULL);
+	watch_terminal(&t->term, &t->sig);
 	const struct wire go = { .type = WIRE_GO };
 	t->t_release = now_ns(); /* the command may take our processor with the next call */
 	if (send(t->ctl, &go, sizeof go, MSG_NOSIGNAL) != (ssize_t)sizeof go) {

@@ -197,14 +197,15 @@ int cg_note(const struct cgroup *cg, enum cg_note_kind kind, unsigned bits, cons
 	if (len > sizeof n.path)
 		return -ENAMETOOLONG;
 	memcpy(n.path, path, len);
-	len += offsetof(struct cg_note, path);
-	struct iovec iov = { &n, len };
+	struct iovec iov = { &n, len + offsetof(struct cg_note, path) };
 	const struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
 	return sendmsg(cg->journal, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 void cgroup_remember(struct cgroup *cg, const struct cg_note *n, size_t len)
 {
+	const int i = cg->n_dirs;
+
 	if (len <= offsetof(struct cg_note, path) || len > sizeof *n)
 		return;
 	len -= offsetof(struct cg_note, path);
@@ -212,12 +213,12 @@ void cgroup_remember(struct cgroup *cg, const struct cg_note *n, size_t len)
 	if (n->kind == CG_NOTE_LEAF) {
 		memcpy(cg->leaf, n->path, len);
 		cg->leaf_bits = n->bits;
-	} else if (n->kind == CG_NOTE_GROUP) {
-		static char none[] = "";
-		memcpy(cg->text[0], n->path, len);
-		cg->dirs[0] = cg->text[0];
-		cg->groups[0] = none;
-		cg->n_dirs = 1;
+	} else if (n->kind == CG_NOTE_GROUP && i < CG_MAX_DIRS) {
+		/* nobody is in it yet: the name by which members are known is not needed */
+		memcpy(cg->text[i], n->path, len);
+		cg->dirs[i] = cg->text[i];
+		cg->groups[i] = cg->text[i] + len - 1;
+		cg->n_dirs = i + 1;
 	}
 }
 

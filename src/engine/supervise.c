@@ -289,6 +289,18 @@ static bool meets(struct run *r)
 	return false;
 }
 
+/* By which mounts the command reaches the workspace, and how the caller's terminal is
+ * before it becomes raw. */
+static int tell_janitor(struct run *r)
+{
+	int e = janitor_know_mounts(&r->janitor, r->mntns);
+
+	if (e < 0 || r->term.pty < 0)
+		return e;
+	caller_tty_save(&r->term.caller);
+	return janitor_know_tty(&r->janitor, &r->term.caller);
+}
+
 /* The heart of "fail closed": nothing is released on hope. */
 static void judge_and_release(struct run *r)
 {
@@ -296,13 +308,13 @@ static void judge_and_release(struct run *r)
 
 	if (!collect_evidence(r) || !make_network(r) || !meets(r))
 		return;
-	if (janitor_know_mounts(&r->janitor, r->mntns) < 0) {
+	if (tell_janitor(r) < 0) {
 		fail(r, BRIG_E_SETUP_FAILED, EPIPE, "release",
 		     "the process that cleans up after us is gone");
 		return;
 	}
 	/* before the command can look at its terminal, or change the caller's */
-	watch_terminal(&r->term, &r->sig, &r->janitor);
+	watch_terminal(&r->term, &r->sig);
 	r->t_release = now_ns(); /* the command may take our processor with the next call */
 	if (send(r->l.ctl_supervisor, &go, sizeof go, MSG_NOSIGNAL) != sizeof go) {
 		int e = errno;

@@ -16,7 +16,6 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/diagnose.h"
-#include "engine/janitor.h"
 #include "confine/seal.h"
 
 uint64_t now_ns(void)
@@ -200,17 +199,12 @@ void watch_drain_rest(int *fd, struct capture *c)
 	}
 }
 
-void watch_terminal(struct terminal *t, const struct signals *s, const struct janitor *j)
+void watch_terminal(struct terminal *t, const struct signals *s)
 {
 	/* Stopped in there, we are to be ended all the same (timeout(1) in a script), and that
 	 * is no loss yet. */
 	if (t->pty >= 0)
 		signals_pass(s, true);
-	if (t->pty >= 0 && j) {
-		/* before it becomes raw */
-		caller_tty_save(&t->caller);
-		janitor_know_tty(j, &t->caller);
-	}
 	terminal_start(t);
 	if (t->pty >= 0)
 		signals_pass(s, false);

@@ -70,10 +70,8 @@ void watch_drain(int *fd, struct capture *c);
  * was handed the other end cannot make us wait for it. */
 void watch_drain_rest(int *fd, struct capture *c);
 
-/* The terminals, of the command and of the caller, before the command is released.  The
- * janitor, if there is one, learns how the caller's was. */
-struct janitor;
-void watch_terminal(struct terminal *t, const struct signals *s, const struct janitor *j);
+/* The terminals, of the command and of the caller, before the command is released. */
+void watch_terminal(struct terminal *t, const struct signals *s);
 /* The rest of a terminal's output, as long as the reader takes any of it: one that is stuck
  * gets a moment, and so does anyone after the deadline (late).  A signal ends it, too. */
 void watch_drain_terminal(struct terminal *t, const struct signals *s, bool late);
