@@ -20,6 +20,7 @@
 #include "backend/docker_call.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/msg.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "engine/watch.h"
@@ -176,31 +177,17 @@ static void take_pty(struct docker_run *r, int fd)
 static void on_channel(struct docker_run *r)
 {
 	big_buffer char data[PARK_DATA_MAX];
-	struct iovec iov = { data, sizeof data };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(4 * sizeof(int))];
-	} ctl;
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.space,
-			    .msg_controllen = sizeof ctl.space };
+	struct msg_in in;
 
-	ssize_t n = recvmsg(r->p->fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+	ssize_t n = msg_recv(r->p->fd, data, sizeof data, MSG_DONTWAIT, &in);
+	if (n == -EINTR || n == -EAGAIN)
 		return;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); n > 0 && c; c = CMSG_NXTHDR(&m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < count; i++) {
-			int fd;
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-			/* before the command runs, from our own program */
-			if (r->spec->pty && r->pty < 0 && !r->started && !r->p->stream)
-				take_pty(r, fd);
-			else
-				close(fd);
-		}
-	}
+	int fd = msg_fd(&in);
+	/* before the command runs, from our own program */
+	if (fd >= 0 && r->spec->pty && r->pty < 0 && !r->started && !r->p->stream)
+		take_pty(r, fd);
+	else
+		fd_close(&fd);
 	int e = n <= 0 ? -ECONNRESET :
 		r->p->stream ? docker_demux_feed(&r->demux, data, (size_t)n, on_piece, r) :
 			       docker_frames_feed(&r->frames, data, (size_t)n, on_frame, r);

@@ -18,6 +18,7 @@
 
 #include "backend/docker.h"
 #include "base/fd.h"
+#include "base/msg.h"
 
 #define CLAIM_MAGIC 0x6c6f6f70u
 
@@ -47,12 +48,6 @@ int docker_pool_path(const struct buf *key, const char *ending, char out[108], b
 int docker_parked_send(int sock, const struct docker_parked *p)
 {
 	struct message msg = { .magic = CLAIM_MAGIC, .status = p ? 0 : -EAGAIN };
-	struct iovec iov = { &msg, sizeof msg };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(int))];
-	} ctl = { 0 };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
 
 	if (p) {
 		memcpy(msg.id, p->id, sizeof msg.id);
@@ -64,15 +59,8 @@ int docker_parked_send(int sock, const struct docker_parked *p)
 		msg.report = p->report;
 		memcpy(msg.key, p->key, sizeof msg.key);
 		msg.n_paths = p->report.n_paths;
-		m.msg_control = ctl.space;
-		m.msg_controllen = sizeof ctl.space;
-		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &p->fd, sizeof(int));
 	}
-	if (sendmsg(sock, &m, MSG_NOSIGNAL) != (ssize_t)sizeof msg)
+	if (msg_send(sock, &msg, sizeof msg, p ? &p->fd : NULL, p != NULL) < 0)
 		return -EPIPE;
 	return p && msg.n_paths ?
 		       fd_write_full(sock, p->paths, msg.n_paths * sizeof *p->paths) : 0;
@@ -80,20 +68,14 @@ int docker_parked_send(int sock, const struct docker_parked *p)
 
 static int receive(int sock, struct message *msg, int *fd)
 {
-	struct iovec iov = { msg, sizeof *msg };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(int))];
-	} ctl;
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.space,
-			    .msg_controllen = sizeof ctl.space };
+	struct msg_in in;
 	ssize_t n;
 
-	while ((n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_WAITALL)) < 0 && errno == EINTR)
-		;
-	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		memcpy(fd, CMSG_DATA(c), sizeof *fd);
+	do
+		n = msg_recv(sock, msg, sizeof *msg, MSG_WAITALL, &in);
+	while (n == -EINTR);
+	if (in.n_fds)
+		*fd = msg_fd(&in);
 	return n == (ssize_t)sizeof *msg && msg->magic == CLAIM_MAGIC ? 0 : -EPROTO;
 }
 

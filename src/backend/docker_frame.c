@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/msg.h"
 #include "backend/docker.h"
 
 int docker_frames_feed(struct docker_frames *f, const char *data, size_t len,
@@ -67,30 +68,8 @@ static int send_all(int fd, const char *data, size_t len)
 int docker_frame_send(int fd, uint32_t type, const void *data, size_t len,
 		      const int *fds, size_t n)
 {
-	struct park_head head = { type, (uint32_t)len };
-	struct iovec iov = { &head, sizeof head };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(3 * sizeof(int))];
-	} ctl = { 0 };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	const struct park_head head = { type, (uint32_t)len };
+	int r = msg_send(fd, &head, sizeof head, fds, n);
 
-	if (n > 3)
-		return -EINVAL;
-	if (n) {
-		m.msg_control = ctl.space;
-		m.msg_controllen = CMSG_SPACE(n * sizeof(int));
-		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
-	}
-	ssize_t sent;
-	while ((sent = sendmsg(fd, &m, MSG_NOSIGNAL)) < 0 && errno == EINTR)
-		;
-	if (sent < 0)
-		return -errno;
-	int r = send_all(fd, (char *)&head + sent, sizeof head - (size_t)sent);
 	return r < 0 ? r : send_all(fd, data, len);
 }

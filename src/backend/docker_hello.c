@@ -12,6 +12,7 @@
 #include "backend/docker.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/msg.h"
 
 struct wait {
 	struct docker_parked *p;
@@ -110,25 +111,16 @@ static int64_t now_ms(void)
 /* One read; the kernel says which process wrote it, in our own numbers. */
 static ssize_t receive(struct docker_parked *p, char *data, size_t cap)
 {
-	struct iovec iov = { data, cap };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(4 * sizeof(int))];
-	} ctl;
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.space,
-			    .msg_controllen = sizeof ctl.space };
+	struct msg_in in;
+	ssize_t n = msg_recv(p->fd, data, cap, MSG_DONTWAIT, &in);
+	cleanup_close int none = msg_fd(&in); /* nothing comes with these */
 
-	ssize_t n = recvmsg(p->fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	if (n <= 0 || p->stream)
+	if (n > 0 && !p->stream && in.from >= 0)
+		p->job = in.from;
+	if (n >= 0)
 		return n;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS) {
-			struct ucred u;
-			memcpy(&u, CMSG_DATA(c), sizeof u);
-			p->job = u.pid;
-		}
-	}
-	return n;
+	errno = (int)-n;
+	return -1;
 }
 
 /* The same for every container of a recipe, but for the key. */

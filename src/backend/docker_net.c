@@ -19,6 +19,7 @@
 #include "backend/docker.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/msg.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "confine/netns_enter.h"
@@ -81,22 +82,14 @@ static int receive(int sock)
 		struct park_head head;
 		struct park_socket s;
 	} a;
-	struct iovec iov = { &a, sizeof a };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
-	} ctl;
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.space,
-			    .msg_controllen = sizeof ctl.space };
+	struct msg_in in;
 	struct pollfd w = { sock, POLLIN, 0 };
 	cleanup_close int fd = -1;
 
 	if (poll(&w, 1, SOCKET_MS) <= 0)
 		return -ETIMEDOUT;
-	ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_WAITALL);
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); n > 0 && c; c = CMSG_NXTHDR(&m, c))
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && fd < 0)
-			memcpy(&fd, CMSG_DATA(c), sizeof fd);
+	ssize_t n = msg_recv(sock, &a, sizeof a, MSG_WAITALL, &in);
+	fd = msg_fd(&in);
 	if (n != (ssize_t)sizeof a || a.head.type != PARK_SOCKET || a.head.len != sizeof a.s)
 		return -EPROTO;
 	if (a.s.errnum > 0 && a.s.errnum < 4096)

@@ -112,8 +112,8 @@ int keeper_tell(const struct tree *t, const struct keeper_word *w, int fd);
 /* The same: clone the command's process.  made is the private directory, or -1. */
 int keeper_start(const struct tree *t, int made);
 /* In the keeper: the next message, into t->heard; its length, 0 at the end, or -errno. */
-enum { KEEPER_FDS = 2 };
-ssize_t keeper_hear(struct tree *t, int flags, int fds[KEEPER_FDS], size_t *n_fds);
+struct msg_in;
+ssize_t keeper_hear(struct tree *t, int flags, struct msg_in *in);
 /* Takes over what came with KEEPER_START. */
 void keeper_started(struct tree *t, const int *fds, size_t n_fds);
 

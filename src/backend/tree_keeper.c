@@ -16,6 +16,7 @@
 
 #include "backend/tree_internal.h"
 #include "base/fd.h"
+#include "base/msg.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -45,19 +46,18 @@ static bool is_orphan(const struct keeper *k)
 static int hear(struct keeper *k, int flags)
 {
 	struct tree *t = k->t;
-	int fds[KEEPER_FDS];
-	size_t n_fds;
-	ssize_t n = keeper_hear(t, flags, fds, &n_fds);
+	struct msg_in in;
+	ssize_t n = keeper_hear(t, flags, &in);
 
 	if (n <= 0)
 		return (int)n;
 	switch (t->heard.word.kind) {
 	case KEEPER_START:
-		keeper_started(t, fds, n_fds);
+		keeper_started(t, in.fds, in.n_fds);
 		k->start = true;
 		break;
 	case KEEPER_MOUNTS:
-		t->mntns = n_fds ? fds[0] : -1;
+		t->mntns = msg_fd(&in);
 		break;
 	case KEEPER_TTY:
 		t->term.caller = t->heard.word.tty;

@@ -260,7 +260,7 @@ static int one_thread(struct look *l, int tasks, const char *name, pid_t tid)
 	if (n > 10)
 		return 0;
 	memcpy(path, name, n);
-	memcpy(path + n, "/children", 10);
+	strcpy(path + n, "/children"); /* fits: at most ten digits before it */
 	cleanup_close int fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : meet_listed(l, fd);
 }

@@ -255,9 +255,9 @@ static void on_record(struct tree *t, struct wire_in *in)
 	switch (in->w.type) {
 	case WIRE_READY:
 		t->state = TREE_READY;
-		t->ready_pid = in->from;
+		t->ready_pid = in->msg.from;
 		t->ready_wire = in->w;
-		t->listener = wire_fd(in);
+		t->listener = msg_fd(&in->msg);
 		break;
 	case WIRE_EXEC_FAIL:
 		watch_exec_failed(t->job->spec->argv[0], in->w.errnum, &t->res->error);
@@ -279,7 +279,7 @@ static bool is_allowed(const struct tree *t, const struct wire_in *in)
 		[TREE_RELEASED] = FAIL | EXEC,
 	};
 
-	return in->w.type < 32 && (allowed[t->state] & 1u << in->w.type) && in->from > 0;
+	return in->w.type < 32 && (allowed[t->state] & 1u << in->w.type) && in->msg.from > 0;
 }
 
 /* One record; false when there was none, or there will be no more. */
@@ -294,14 +294,14 @@ static bool on_control(struct tree *t)
 		fd_close(&t->ctl); /* the command is running, or all is over */
 		return false;
 	}
-	if (in.truncated) /* which of them came, nobody knows */
+	if (in.msg.truncated) /* which of them came, nobody knows */
 		fail(t, BRIG_E_SETUP_FAILED, EMFILE, "setup", "descriptors");
 	else if (is_allowed(t, &in))
 		on_record(t, &in);
 	else
 		fail(t, BRIG_E_INTERNAL, EPROTO, "setup",
 		     "the command's process said what it may not say now");
-	cleanup_close int rest = wire_fd(&in);
+	cleanup_close int rest = msg_fd(&in.msg);
 	return true;
 }
 

@@ -300,7 +300,7 @@ int cg_v1_prepare(struct cgroup *cg, const struct cgroup_want *want,
 	/* A limit on the memory of sockets cannot be taken back without a trace, so groups
 	 * that have one are apart. */
 	const char *kind = want->asked & CG_MEMORY ? "slot-tcp" : "slot";
-	size_t parent[CG_MAX_DIRS];
+	size_t parent[CG_MAX_DIRS] = { 0 };
 	struct cg_place own;
 
 	cg->version = 1;

@@ -28,6 +28,7 @@
 #include "engine/wire.h"
 
 enum { ENTER_MS = 10000 };
+_Static_assert((int)MSG_FDS > (int)ALLOW_MAX_SOCKETS, "one record carries them all");
 
 /* The two namespaces: of the network, and the user namespace that owns it, which is
  * not always that of the process. */
@@ -102,32 +103,17 @@ static void visit(const struct place *p, struct allow_net *a, int sock)
 	_exit(wire_send(sock, &w, fds, n) < 0);
 }
 
-/* The one record, and its descriptors; how many, or -errno. */
-static int receive(int sock, struct wire *w, int fds[ALLOW_MAX_SOCKETS + 1])
+/* The one record, and its descriptors.  0 or -errno. */
+static int receive(int sock, struct wire_in *in)
 {
-	struct iovec iov = { w, sizeof *w };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE((ALLOW_MAX_SOCKETS + 1) * sizeof(int))];
-	} ctl;
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.space,
-			    .msg_controllen = sizeof ctl.space };
 	struct pollfd p = { sock, POLLIN, 0 };
-	size_t n = 0;
 
 	if (poll(&p, 1, ENTER_MS) <= 0)
 		return -ETIMEDOUT;
-	ssize_t got = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c = got > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-		n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(c), n * sizeof(int));
-	}
-	return got == (ssize_t)sizeof *w ? (int)n : -EPIPE;
+	return wire_recv(sock, in) == 1 ? 0 : -EPIPE;
 }
 
-static int send_child(const struct place *p, struct egress *e, struct wire *w,
-		      int fds[ALLOW_MAX_SOCKETS + 1])
+static int send_child(const struct place *p, struct egress *e, struct wire_in *in)
 {
 	int sv[2];
 
@@ -144,12 +130,12 @@ static int send_child(const struct place *p, struct egress *e, struct wire *w,
 	close(sv[1]);
 	if (pid < 0)
 		return -errno;
-	int n = receive(ours, w, fds);
-	if (n == -ETIMEDOUT)
+	int r = receive(ours, in);
+	if (r == -ETIMEDOUT)
 		kill(pid, SIGKILL);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	return n;
+	return r;
 }
 
 static int refused(int r, const struct wire *w, struct brig_error *err)
@@ -169,25 +155,22 @@ static int refused(int r, const struct wire *w, struct brig_error *err)
 int netns_enter(struct egress *e, pid_t pid, int pidfd, struct brig_error *err)
 {
 	struct place p = { -1, -1 };
-	struct wire w = { 0 };
-	int fds[ALLOW_MAX_SOCKETS + 1];
-	int n = 0, r = find_place(&p, pid, pidfd);
+	struct wire_in in = { .msg.n_fds = 0 };
+	int r = find_place(&p, pid, pidfd);
 
-	memset(fds, 0xff, sizeof fds); /* -1 */
 	if (r == 0)
-		r = n = send_child(&p, e, &w, fds);
-	if (r >= 0 && w.type == WIRE_FAIL) {
-		w.what[sizeof w.what - 1] = '\0';
-		r = w.errnum > 0 ? -w.errnum : -EPROTO;
+		r = send_child(&p, e, &in);
+	if (r == 0 && in.w.type == WIRE_FAIL) {
+		in.w.what[sizeof in.w.what - 1] = '\0';
+		r = in.w.errnum > 0 ? -in.w.errnum : -EPROTO;
 	}
-	if (r >= 0)
-		r = egress_adopt(e, fds, (size_t)n);
+	if (r == 0)
+		r = egress_adopt(e, in.msg.fds, in.msg.n_fds);
 	fd_close(&p.net);
 	fd_close(&p.user);
-	if (r < 0) {
-		for (int i = 0; i < n; i++)
-			fd_close(&fds[i]);
-		return refused(r, &w, err);
-	}
-	return 0;
+	if (r == 0)
+		return 0;
+	int left = msg_fd(&in.msg);
+	fd_close(&left);
+	return refused(r, &in.w, err);
 }

@@ -36,7 +36,8 @@ bool root_calls_work(void)
 
 int root_prepare(struct root *r, const struct plan *plan)
 {
-	*r = (struct root){ .plan = plan, .rootfd = -1, .scratchfd = -1 };
+	*r = (struct root){ .plan = plan, .rootfd = -1, .scratchfd = -1,
+			    .dirfd = -1 };
 	r->trees = malloc((plan->n_ops + 1) * sizeof *r->trees);
 	for (size_t i = 0; r->trees && i < plan->n_ops; i++)
 		r->trees[i] = -1;
@@ -82,20 +83,31 @@ static int open_inside(const struct root *r, const char *path, uint64_t flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The directory that a path lies in. */
-static int open_parent(const struct root *r, const char *path)
+static void forget_parent(struct root *r)
+{
+	fd_close(&r->dirfd);
+}
+
+/* The directory that a mount point of brig's own lies in.  The descriptor stays r's. */
+static int open_parent(struct root *r, const char *path)
 {
 	big_buffer char name[PATH_MAX];
 	const char *last = last_part(path);
 
 	if (last == path)
-		return open_inside(r, ".", O_DIRECTORY);
+		return r->rootfd;
 	size_t len = (size_t)(last - path) - 1;
+	if (r->dirfd >= 0 && len == r->dir_len && memcmp(path, r->dir, len) == 0)
+		return r->dirfd;
 	if (len >= sizeof name)
 		return -ENAMETOOLONG;
 	memcpy(name, path, len);
 	name[len] = '\0';
-	return open_inside(r, name, O_DIRECTORY);
+	forget_parent(r);
+	r->dirfd = open_inside(r, name, O_DIRECTORY);
+	r->dir = path;
+	r->dir_len = len;
+	return r->dirfd;
 }
 
 /* Directories, links and files of brig's own tmpfs. */
@@ -348,33 +360,36 @@ static int make_point(const struct plan_op *op, int dir, const char *name)
 	return r < 0 ? -errno : 0;
 }
 
+/* Mounts a tree at a descriptor, or at a name in a directory. */
+static int attach_op(struct root *r, size_t i, int at, const char *name)
+{
+	const struct plan_op *op = &r->plan->ops[i];
+	cleanup_close int tree = tree_for(r, i, at);
+
+	if (tree < 0)
+		return tree;
+	int e = attach(tree, at, name);
+	return e < 0 ? fail(r, BRIG_E_MOUNT_FAILED, -e, op->dst) : 0;
+}
+
 static int mount_op(struct root *r, size_t i)
 {
 	const struct plan_op *op = &r->plan->ops[i];
-	const char *path = inside(op->dst), *name = "";
-	cleanup_close int at = -1, tree = -1;
+	const char *path = inside(op->dst);
 	int e = -EEXIST;
 
 	if (op->flags & OPF_MKPOINT) {
-		name = last_part(path);
-		at = open_parent(r, path);
-		e = at < 0 ? at : make_point(op, at, name);
+		int dir = open_parent(r, path);
+		e = dir < 0 ? dir : make_point(op, dir, last_part(path));
+		if (e == 0)
+			return attach_op(r, i, dir, last_part(path));
 	}
-	if (e == -EEXIST) {
-		fd_close(&at);
-		name = "";
-		at = open_inside(r, path, 0);
-		e = at < 0 ? at : 0;
-	}
-	if (e == -ENOENT && (op->flags & OPF_OPTIONAL))
+	cleanup_close int at = e == -EEXIST ? open_inside(r, path, 0) : e;
+	if (at == -ENOENT && (op->flags & OPF_OPTIONAL))
 		return 0;
-	if (e < 0)
-		return fail(r, BRIG_E_MOUNT_FAILED, -e, op->dst);
-	tree = tree_for(r, i, at);
-	if (tree < 0)
-		return tree;
-	e = attach(tree, at, name);
-	return e < 0 ? fail(r, BRIG_E_MOUNT_FAILED, -e, op->dst) : 0;
+	/* what was opened before may be below what is mounted now */
+	forget_parent(r);
+	return at < 0 ? fail(r, BRIG_E_MOUNT_FAILED, -at, op->dst) : attach_op(r, i, at, "");
 }
 
 int root_build(struct root *r)

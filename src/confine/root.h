@@ -15,6 +15,9 @@ struct root {
 	bool given;          /* host root opened the caller's trees before the clone */
 	int rootfd;          /* top of the new root */
 	int scratchfd;       /* top of the private tmpfs */
+	int dirfd;           /* where the last mount point was made: many share a directory */
+	const char *dir;     /* its path, dir_len bytes of it */
+	size_t dir_len;
 	const char *what;    /* on failure: the path or step */
 	enum brig_code code; /* and what kind of failure it is */
 };

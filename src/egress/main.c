@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/msg.h"
 #include "base/str.h"
 #include "egress/answer.h"
 #include "egress/confine.h"
@@ -168,31 +169,17 @@ static void take_audit(struct setup *s, int fd)
 /* One record, whole, with its descriptor if it has one; -1 if not. */
 static int receive(struct eg_msg *m, int *fd)
 {
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(4 * sizeof(int))];
-	} u;
-	struct iovec iov = { .iov_base = m, .iov_len = sizeof *m };
-	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &u,
-			    .msg_controllen = sizeof u };
+	struct msg_in in;
 	ssize_t n;
-	int n_fds = 0;
 
-	*fd = -1;
-	do {
-		n = recvmsg(EG_FD, &h, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+	do
+		n = msg_recv(EG_FD, m, sizeof *m, 0, &in);
+	while (n == -EINTR);
 	if (n <= 0)
 		return -1;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		n_fds += (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		memcpy(fd, CMSG_DATA(c), sizeof *fd);
-	}
-	if (n != (ssize_t)sizeof *m || m->size != sizeof *m ||
-	    h.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || n_fds > 1)
+	if (n != (ssize_t)sizeof *m || m->size != sizeof *m || in.truncated || in.n_fds > 1)
 		fatal(EPROTO, "a record of the wrong size");
+	*fd = msg_fd(&in);
 	return 0;
 }
 

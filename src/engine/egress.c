@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/helper.h"
+#include "base/msg.h"
 #include "base/str.h"
 #include "egress/allow.h"
 #include "engine/audit.h"
@@ -269,23 +270,8 @@ int egress_poll_fd(const struct egress *e)
 
 static int say(const struct egress *e, struct eg_msg *m, int fd)
 {
-	struct iovec iov = { m, sizeof *m };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(int))];
-	} ctl = { 0 };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
 	m->size = sizeof *m;
-	if (fd >= 0) {
-		msg.msg_control = ctl.space;
-		msg.msg_controllen = sizeof ctl.space;
-		ctl.h.cmsg_level = SOL_SOCKET;
-		ctl.h.cmsg_type = SCM_RIGHTS;
-		ctl.h.cmsg_len = CMSG_LEN(sizeof fd);
-		memcpy(CMSG_DATA(&ctl.h), &fd, sizeof fd);
-	}
-	return sendmsg(e->sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return msg_send(e->sock, m, sizeof *m, &fd, fd >= 0);
 }
 
 static int tell_policy(struct egress *e, int audit)

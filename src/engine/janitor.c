@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/msg.h"
 #include "base/sys.h"
 #include "engine/watch.h"
 
@@ -34,16 +34,6 @@ struct duty {
 	int wsfd, sock, init, mntns;
 	struct caller_tty tty;
 };
-
-static int take_fd_of(struct msghdr *m)
-{
-	struct cmsghdr *c = CMSG_FIRSTHDR(m);
-	int fd = -1;
-
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(c), sizeof fd);
-	return fd;
-}
 
 static void learn(struct duty *d, const void *text, size_t len, int fd)
 {
@@ -72,21 +62,15 @@ static bool hear(struct duty *d)
 		struct note note;
 		struct cg_note group;
 	} text;
-	struct iovec iov = { &text, sizeof text };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof(int))];
-	} ctl = { 0 };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.space,
-			    .msg_controllen = sizeof ctl.space };
+	struct msg_in in;
 	ssize_t n;
 
 	do
-		n = recvmsg(d->sock, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+		n = msg_recv(d->sock, &text, sizeof text, 0, &in);
+	while (n == -EINTR);
 	if (n <= 0)
 		return false;
-	learn(d, &text, (size_t)n, take_fd_of(&m));
+	learn(d, &text, (size_t)n, msg_fd(&in));
 	return true;
 }
 
@@ -144,20 +128,7 @@ int janitor_start(struct janitor *j, const struct cgroup *cg, const struct prote
 
 static int tell(const struct janitor *j, const struct note *n, size_t len, int fd)
 {
-	struct iovec iov = { (void *)n, len };
-	union {
-		struct cmsghdr h;
-		char space[CMSG_SPACE(sizeof fd)];
-	} ctl = { .h = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
-			 .cmsg_len = CMSG_LEN(sizeof fd) } };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		memcpy(CMSG_DATA(&ctl.h), &fd, sizeof fd);
-		m.msg_control = ctl.space;
-		m.msg_controllen = sizeof ctl.space;
-	}
-	return sendmsg(j->sock, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return msg_send(j->sock, n, len, &fd, fd >= 0);
 }
 
 int janitor_know_init(const struct janitor *j, int pidfd)

@@ -78,13 +78,13 @@ static void on_ready(struct run *r, struct wire_in *in)
 {
 	struct evidence *ev = &r->res->evidence;
 
-	if (in->from <= 0) {
+	if (in->msg.from <= 0) {
 		fail(r, BRIG_E_INTERNAL, EPROTO, "setup", "a record without a sender");
 		return;
 	}
 	r->state = RUN_HELD;
-	r->job = in->from;
-	r->listener = wire_fd(in);
+	r->job = in->msg.from;
+	r->listener = msg_fd(&in->msg);
 	ev->landlock_abi = in->w.landlock_abi;
 	ev->landlock_canary = in->w.canary;
 }
@@ -103,7 +103,7 @@ static const unsigned allowed[RUN_STATES] = {
 
 static bool is_allowed(const struct run *r, const struct wire_in *in)
 {
-	if (in->truncated || in->w.type >= WIRE__COUNT ||
+	if (in->msg.truncated || in->w.type >= WIRE__COUNT ||
 	    !(allowed[r->state] & ALLOW(in->w.type)))
 		return false;
 	/* what was not asked for, or comes twice */
@@ -114,14 +114,14 @@ static void on_record(struct run *r, struct wire_in *in)
 {
 	if (!is_allowed(r, in)) {
 		/* too few descriptors here is a lack, not a lie */
-		fail(r, in->truncated ? BRIG_E_SETUP_FAILED : BRIG_E_INTERNAL,
-		     in->truncated ? EMFILE : EPROTO, "setup",
-		     in->truncated ? "descriptors" : "a record out of turn");
+		fail(r, in->msg.truncated ? BRIG_E_SETUP_FAILED : BRIG_E_INTERNAL,
+		     in->msg.truncated ? EMFILE : EPROTO, "setup",
+		     in->msg.truncated ? "descriptors" : "a record out of turn");
 		return;
 	}
 	switch (in->w.type) {
 	case WIRE_PTY:
-		r->term.pty = wire_fd(in);
+		r->term.pty = msg_fd(&in->msg);
 		break;
 	case WIRE_READY:
 		on_ready(r, in);
@@ -145,7 +145,7 @@ static bool on_control(struct run *r)
 		return false;
 	if (got > 0) {
 		on_record(r, &in);
-		int rest = wire_fd(&in);
+		int rest = msg_fd(&in.msg);
 		fd_close(&rest);
 		return true;
 	}

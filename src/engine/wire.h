@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/msg.h"
 #include "brig.h"
 
 enum wire_type {
@@ -37,16 +38,11 @@ struct wire {
 	char what[200];
 };
 
-enum { WIRE_FDS = 64 };
 
-/* A record as it arrived: who sent it, by the kernel's word (-1: it did not say),
- * and what came along. */
+/* A record as it arrived: who sent it, and what came along. */
 struct wire_in {
 	struct wire w;
-	pid_t from;
-	int fds[WIRE_FDS];
-	size_t n_fds;
-	bool truncated; /* more came than there was room for */
+	struct msg_in msg;
 };
 
 /* Takes one record without waiting, from a socket with SO_PASSCRED.  1, 0 at the
@@ -56,10 +52,7 @@ int wire_recv(int sock, struct wire_in *in);
  * all of its descriptors (-EMFILE: there was no room for them).  No allocation.  0, or
  * -errno. */
 int wire_wait(int sock, enum wire_type type, struct wire_in *in);
-/* The one descriptor that a record came with, or -1; all others are closed. */
-int wire_fd(struct wire_in *in);
-
-/* Sends one record with up to WIRE_FDS descriptors.  No allocation.  0, -errno. */
+/* Sends one record with up to MSG_FDS descriptors.  No allocation.  0, -errno. */
 int wire_send(int sock, const struct wire *w, const int *fds, size_t n);
 
 /* init → supervisor, over its own pipe. */

@@ -66,8 +66,8 @@ static void a_record_says_who_sent_it(void **state)
 	assert_int_equal(in.w.type, WIRE_FAIL);
 	assert_int_equal(in.w.errnum, 7);
 	assert_string_equal(in.w.what, "why");
-	assert_int_equal(in.from, getpid());
-	assert_int_equal(wire_fd(&in), -1);
+	assert_int_equal(in.msg.from, getpid());
+	assert_int_equal(msg_fd(&in.msg), -1);
 	assert_int_equal(wire_recv(ours, &in), -EAGAIN);
 	hang_up();
 	assert_int_equal(wire_recv(ours, &in), 0);
@@ -100,10 +100,10 @@ static void descriptors_are_taken_or_closed(void **state)
 	close(next);
 	say(WIRE_NET, fds, 3);
 	assert_int_equal(wire_recv(ours, &in), 1);
-	assert_int_equal(in.n_fds, 3);
+	assert_int_equal(in.msg.n_fds, 3);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(fcntl(in.fds[i], F_GETFD), FD_CLOEXEC);
-	int one = wire_fd(&in);
+		assert_int_equal(fcntl(in.msg.fds[i], F_GETFD), FD_CLOEXEC);
+	int one = msg_fd(&in.msg);
 	assert_int_equal(one, next);
 	close(one);
 	/* something that is no record, with a descriptor: nothing stays open */
@@ -121,7 +121,7 @@ static void descriptors_are_taken_or_closed(void **state)
 	memcpy(CMSG_DATA(&c.h), &fds[0], sizeof(int));
 	assert_int_equal(sendmsg(theirs, &m, MSG_NOSIGNAL), 1);
 	assert_int_equal(wire_recv(ours, &in), 0);
-	assert_int_equal(in.n_fds, 0);
+	assert_int_equal(in.msg.n_fds, 0);
 	int now = dup(0);
 	assert_int_equal(now, next);
 	close(now);
@@ -141,8 +141,8 @@ static void a_wait_is_for_all_of_it(void **state)
 	(void)state;
 	assert_int_equal(wire_send(ours, &plan, fds, 2), 0);
 	assert_int_equal(wire_wait(theirs, WIRE_MAPPED, &in), 0);
-	assert_int_equal(in.n_fds, 2);
-	int first = in.fds[0], second = in.fds[1];
+	assert_int_equal(in.msg.n_fds, 2);
+	int first = in.msg.fds[0], second = in.msg.fds[1];
 	assert_int_equal(fcntl(second, F_GETFD), FD_CLOEXEC);
 	close(second);
 	/* room for one of the two */
@@ -154,8 +154,8 @@ static void a_wait_is_for_all_of_it(void **state)
 	int r = wire_wait(theirs, WIRE_MAPPED, &in);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	assert_int_equal(r, -EMFILE);
-	for (size_t i = 0; i < in.n_fds; i++)
-		close(in.fds[i]);
+	for (size_t i = 0; i < in.msg.n_fds; i++)
+		close(in.msg.fds[i]);
 	close(first);
 	/* another record, and the end */
 	assert_int_equal(wire_send(ours, &go, NULL, 0), 0);
