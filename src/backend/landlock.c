@@ -407,16 +407,16 @@ static int load_filters(const struct state *st, int *listener)
 	const struct seccomp_prog own = { .insns = st->filter, .len = st->filter_len,
 					  .notify = ask };
 	const struct seccomp_prog *theirs = st->spec->seccomp;
-	int asks = -1, r = theirs ? 0 : exec_filter(&st->both, listener);
+	int asks = -1, r = theirs ? 0 : seccomp_install(&st->both, NULL, listener);
 
-	/* somebody else's supervisor is around us: see exec_filter() */
+	/* somebody else's supervisor is around us: see seccomp_install() */
 	if (!theirs && (r != -EBUSY || ask))
 		return r;
-	r = exec_filter(&own, &asks);
+	r = seccomp_install(&own, NULL, &asks);
 	if (r == 0 && theirs) /* a caller's profile never goes below the floor */
-		r = exec_filter(seccomp_floor(), listener);
+		r = seccomp_install(seccomp_floor(), NULL, listener);
 	if (r == 0)
-		r = exec_filter(theirs ? theirs : seccomp_default(false), listener);
+		r = seccomp_install(theirs ? theirs : seccomp_default(false), NULL, listener);
 	*listener = asks;
 	return r;
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,26 +105,4 @@ void exec_leave(int code)
 	SYS1(SYS_exit_group, code);
 	SYS1(SYS_exit, code);
 	__builtin_trap();
-}
-
-int exec_filter(const struct seccomp_prog *prog, int *listener)
-{
-	const struct sock_fprog p = { prog->len, (struct sock_filter *)prog->insns };
-	const unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
-
-	*listener = -1;
-	if (!prog->notify)
-		return (int)SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p);
-	long fd = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-		       flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &p);
-	if (fd == -EINVAL) /* before Linux 5.19 */
-		fd = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &p);
-	/* Around us is somebody else's supervisor (a container manager's), and a
-	 * process may have one: the same verdicts, of which nobody is told. */
-	if (fd == -EBUSY && prog == seccomp_default(true))
-		return exec_filter(seccomp_default(false), listener);
-	if (fd < 0)
-		return (int)fd;
-	*listener = (int)fd;
-	return 0;
 }

@@ -28,8 +28,4 @@ int exec_plain_priority(const char **what);
 /* Ends for certain, even where a filter refuses the call for it. */
 void exec_leave(int code) __attribute__((noreturn));
 
-/* Loads a filter.  0 or -errno; *listener is the listener's descriptor with
- * prog->notify, and -1 without or where somebody else listens already. */
-int exec_filter(const struct seccomp_prog *prog, int *listener);
-
 #endif

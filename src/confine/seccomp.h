@@ -42,6 +42,12 @@ int seccomp_profile_compile(const char *json, size_t len, const char *label,
 			    struct seccomp_prog **out, struct brig_error *err);
 void seccomp_prog_free(struct seccomp_prog *prog);
 
+/* Loads a filter into the calling process.  *listener is the listener's descriptor with
+ * prog->notify, and -1 without.  Where somebody else listens already, `quiet` is loaded
+ * instead, if there is one.  No allocation, no errno.  0 or -errno. */
+int seccomp_install(const struct seccomp_prog *prog, const struct seccomp_prog *quiet,
+		 int *listener);
+
 /* What the supervisor answers to a notification for this call: an errno. */
 int seccomp_refusal_errno(int nr);
 

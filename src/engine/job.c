@@ -87,9 +87,10 @@ static int load_filter(const struct launch *l)
 	int listener = -1, e = 0;
 
 	if (l->spec->seccomp) /* a caller's profile never goes below the floor */
-		e = exec_filter(seccomp_floor(), &listener);
+		e = seccomp_install(seccomp_floor(), NULL, &listener);
 	if (e == 0)
-		e = exec_filter(l->filter, &listener);
+		e = seccomp_install(l->filter, l->spec->seccomp ? NULL : seccomp_default(false),
+				 &listener);
 	check(l, e, BRIG_E_SECCOMP_FAILED, "seccomp", "loading the filter");
 	return listener;
 }

@@ -11,13 +11,14 @@
  * argv: gate CTL_FD STDERR_FD STATUS_FD DEATH_FD INIT_FD FILTER NPROC PTY
  *       GROUPS LOCK NPATHS PATH... ARGV...
  */
-#include <linux/filter.h>
 #include <linux/prctl.h>
-#include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "confine/caps.h"
+#include "confine/rlimits.h"
+#include "confine/seccomp.h"
 #include "engine/wire.h"
 #include "seccomp_data.h" /* made by tools/gen-seccomp */
 
@@ -25,7 +26,7 @@
 #include "init/freestanding.h"
 
 enum {
-	ENOENT_ = 2, EINTR_ = 4, ENOEXEC_ = 8, EBUSY_ = 16, ENOTDIR_ = 20,
+	ENOENT_ = 2, EINTR_ = 4, ENOEXEC_ = 8, ENOTDIR_ = 20,
 	EINVAL_ = 22,
 	RLIMIT_NPROC_ = 6, CLOEXEC_RANGE = 4, TIOCSPGRP_ = 0x5410,
 	AT_FDCWD_ = -100, O_WRONLY_ = 1, O_CLOEXEC_ = 02000000,
@@ -33,7 +34,6 @@ enum {
 	BLOCK = 0, UNBLOCK = 1, SIGTTOU_ = 22, SIGCHLD_ = 17, F_SETFD_ = 2,
 	AT_EMPTY_PATH_ = 0x1000, SOL_SOCKET_ = 1, SCM_RIGHTS_ = 1, NOSIGNAL_ = 0x4000,
 	EBADF_ = 9, GROUPS_MAX = 4, /* CG_MAX_DIRS */
-	WAIT_KILLABLE = 1 << 5, /* SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19 */
 };
 
 /* The compiler may ask for these. */
@@ -90,45 +90,31 @@ static void take_foreground(void)
 	SYS4(SYS_rt_sigprocmask, UNBLOCK, &ttou, 0, 8);
 }
 
-static void limit(long ctl, unsigned long nproc)
+static void drop_all(long ctl)
 {
-	struct {
-		uint64_t cur, max;
-	} lim, old = { 0, 0 };
+	const char *what;
+	long r = caps_drop(false, &what);
 
-	if (!nproc)
-		return;
-	if (SYS4(SYS_prlimit64, 0, RLIMIT_NPROC_, 0, &old) == 0 && old.max < nproc)
-		nproc = old.max; /* tighter already */
-	lim.cur = lim.max = nproc;
-	long r = SYS4(SYS_prlimit64, 0, RLIMIT_NPROC_, &lim, 0);
 	if (r < 0)
-		fail(ctl, BRIG_E_SETUP_FAILED, r, "RLIMIT_NPROC");
+		fail(ctl, BRIG_E_CAPS_FAILED, r, what);
 }
 
-/* The default filter, as the engine's job.c loads it.  The listener, or -1 when
- * nobody can be told: around us is somebody else's supervisor then (a
- * container manager's), and a process may have one. */
+/* The default filter.  The listener, or -1 when nobody can be told. */
 static long load_filter(long ctl)
 {
-	const struct sock_fprog prog = { sizeof default_notify / sizeof default_notify[0],
-					 (struct sock_filter *)default_notify };
-	const struct sock_fprog plain = { sizeof default_plain / sizeof default_plain[0],
-					  (struct sock_filter *)default_plain };
-	long r = SYS5(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	const struct seccomp_prog prog = { .insns = default_notify,
+					   .len = sizeof default_notify / sizeof *default_notify,
+					   .notify = true };
+	const struct seccomp_prog quiet = { .insns = default_plain,
+					    .len = sizeof default_plain / sizeof *default_plain };
+	int listener;
+
+	drop_all(ctl); /* and takes no_new_privs, which a filter needs */
+	long r = seccomp_install(&prog, &quiet, &listener);
 
 	if (r < 0)
-		fail(ctl, BRIG_E_CAPS_FAILED, r, "no_new_privs");
-	r = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-		 SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE, &prog);
-	if (r == -EINVAL_)
-		r = SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-			 SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
-	if (r == -EBUSY_ && SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &plain) == 0)
-		return -1;
-	if (r < 0)
 		fail(ctl, BRIG_E_SECCOMP_FAILED, r, "loading the filter");
-	return r;
+	return listener;
 }
 
 /* Version 1 groups, which limit the command alone, and not the program around us.  "0" in
@@ -237,21 +223,6 @@ static void map_same(long ctl, const char *path, unsigned long id)
 	put(ctl, path, text, at);
 }
 
-static void drop_all(long ctl)
-{
-	const struct {
-		uint32_t version;
-		int pid;
-	} head = { 0x20080522, 0 };
-	const uint32_t none[6] = { 0 };
-
-	for (long cap = 0; SYS5(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
-		;
-	long r = SYS2(SYS_capset, &head, none);
-	if (r < 0)
-		fail(ctl, BRIG_E_CAPS_FAILED, r, "dropping capabilities");
-}
-
 /*
  * As lock_mounts() of the engine's child.c, and for the same reason: a descriptor that is
  * handed to another sandbox must not reach below the mounts of this one when it ends.
@@ -302,13 +273,15 @@ static void become_command(const char **argv, const char **env, long ctl, long n
 		take_foreground();
 	else
 		SYS0(SYS_setsid);
-	limit(ctl, (unsigned long)number(argv[A_NPROC]));
+	long r = rlimit_lower(RLIMIT_NPROC_, (uint64_t)number(argv[A_NPROC]));
+	if (r < 0)
+		fail(ctl, BRIG_E_SETUP_FAILED, r, "RLIMIT_NPROC");
 	if (number(argv[A_GROUPS]))
 		enter_groups(ctl, number(argv[A_GROUPS]));
 	wait_for_release(ctl, number(argv[A_FILTER]) ? load_filter(ctl) : -1);
 	for (long i = 0; i < n_paths; i++) {
 		const char *path = paths[i];
-		long r = -SYS3(SYS_execve, path, command, env);
+		r = -SYS3(SYS_execve, path, command, env);
 		if (r == ENOEXEC_)
 			as_script(path, command, env);
 		if (r != ENOENT_ && r != ENOTDIR_)
