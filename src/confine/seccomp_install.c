@@ -14,7 +14,7 @@ static long load(const struct seccomp_prog *prog, unsigned long flags)
 	return SYS3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &p);
 }
 
-int seccomp_load(const struct seccomp_prog *prog, const struct seccomp_prog *quiet,
+int seccomp_install(const struct seccomp_prog *prog, const struct seccomp_prog *quiet,
 		 int *listener)
 {
 	const unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
