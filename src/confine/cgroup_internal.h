@@ -80,8 +80,8 @@ bool cg_id_ok(const char *id);
 int cg_text_read(struct cg_text *t);
 void cg_text_free(struct cg_text *t);
 
-/* cg_place_find() on this machine: asks about the usual mount point alone
- * where the kernel can tell, else reads all of mountinfo into *t. */
+/* cg_place_find() on this machine: tries the usual mount point first, else reads all of
+ * mountinfo into *t. */
 int cg_place_own(struct cg_text *t, const char *controller, struct cg_place *place);
 
 /* Notes brig-<name> inside *parent as the next group; n_dirs is the caller's to raise, when
