@@ -147,16 +147,8 @@ void cg_v2_undo_leaf(struct cgroup *cg);
  * Asks the service manager (our user's, or the system's when we are root) to
  * put this process into a new delegated scope unit, brig-<id>.scope, and
  * waits until it is there: at most timeout_ms.  0, or -errno with the reason
- * in why.
+ * in why; -ENOPKG when the helper that asks is not installed.
  */
 int cg_systemd_scope(const char *id, int timeout_ms, char *why, size_t cap);
-
-/*
- * The conversation alone, on a connected socket: log in, (on a bus: say
- * hello,) one StartTransientUnit for the sender, its answer.  Everything
- * received is checked and bounded.  0, or -errno with the reason in why.
- */
-int cg_dbus_start_scope(int fd, bool bus, const char *unit, int timeout_ms,
-			char *why, size_t cap);
 
 #endif
