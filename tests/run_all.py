@@ -304,9 +304,11 @@ def stage_vm(count, args):
     t = os.path.join(args.build, "tests")
     jobs = [("cgroup-v2", ["-b", f"{t}/cgtest", "tests/vm/cgroup-v2.sh"]),
             ("systemd-user", ["-b", f"{t}/cgtest", "-b", f"{args.build}/brig",
+                              "-b", f"{args.build}/brig-scope",
                               "-x", "/usr/bin/systemd-run", "-x", "/lib/systemd/systemd",
                               "-x", "/usr/lib/x86_64-linux-gnu/systemd",
                               "-x", "/usr/lib/systemd/user",
+                              "-x", "/usr/bin/dbus-daemon", "-x", "/usr/share/dbus-1/session.conf",
                               "tests/vm/cgroup-systemd.sh"]),
             ("brig-v2", ["-b", f"{args.build}/brig", "-b", f"{t}/probe", "-b", f"{t}/inject",
                          "tests/vm/brig-v2.sh"])]

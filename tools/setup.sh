@@ -7,7 +7,8 @@
 set -eu
 
 build_packages="gcc libc6-dev linux-libc-dev meson ninja-build pkg-config
-	libjansson-dev libyaml-dev libcurl4-openssl-dev libc-ares-dev musl-dev"
+	libjansson-dev libyaml-dev libcurl4-openssl-dev libc-ares-dev libsystemd-dev
+	musl-dev"
 runner_packages="libcmocka-dev libseccomp-dev git python3 python3-pytest"
 test_packages="clang clang-tidy libclang-rt-dev cppcheck codespell
 	shellcheck strace gdb procps util-linux iproute2

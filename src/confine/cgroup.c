@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/stat.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -113,58 +113,19 @@ void cg_text_free(struct cg_text *t)
 	*t = (struct cg_text){ 0 };
 }
 
-/* statmount(2), 6.8 and later; newer than the headers we build with. */
-struct mount_question {
-	uint32_t size, spare;
-	uint64_t mnt_id, param;
-};
-struct mount_answer {
-	uint32_t size, mnt_opts;
-	uint64_t mask;
-	uint32_t dev_major, dev_minor;
-	uint64_t magic;
-	uint32_t sb_flags, fs_type;
-	uint64_t mnt_id, parent_id;
-	uint32_t old_id, old_parent_id;
-	uint64_t attr, propagation, peer_group, master, from;
-	uint32_t root, point; /* offsets into text */
-	uint64_t more[50];
-	char text[512];
-};
-_Static_assert(offsetof(struct mount_answer, text) == 512, "the kernel's layout");
-
-enum {
-	ASK_STATX_UNIQUE_ID = 0x4000,
-	ASK_SB = 1,
-	ASK_MOUNT = 2,
-	ASK_ROOT = 8,
-	SYS_STATMOUNT = 457,
-};
-
 /*
- * True when point is a writable mount of a cgroup file system (by its magic)
- * that shows it from the root our namespace sees.  mountinfo tells the same,
- * but costs 60 to 120 µs with twenty mounts and grows with their number.
+ * True when point is a writable mount of a cgroup file system (by its magic) that has our own
+ * group at `path`.  A mount of another part of the hierarchy may have a group of that name,
+ * too: then the evidence, which compares /proc/PID/cgroup, shows no limit.
  */
-static bool is_whole_hierarchy(const char *point, uint64_t magic)
+static bool is_usual_place(const char *point, uint64_t magic, const char *path, size_t len,
+			   struct cg_place *place)
 {
-	struct statx st;
-	struct mount_answer a;
+	struct statfs fs;
 
-	if (syscall(SYS_statx, AT_FDCWD, point, AT_NO_AUTOMOUNT, ASK_STATX_UNIQUE_ID, &st) < 0 ||
-	    !(st.stx_mask & ASK_STATX_UNIQUE_ID) ||
-	    !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT))
-		return false;
-	const struct mount_question q = {
-		.size = sizeof q,
-		.mnt_id = st.stx_mnt_id,
-		.param = ASK_SB | ASK_MOUNT | ASK_ROOT,
-	};
-	if (syscall(SYS_STATMOUNT, &q, &a, sizeof a, 0) < 0 ||
-	    (a.mask & q.param) != q.param)
-		return false;
-	return a.magic == magic && !(a.attr & 1) && !(a.sb_flags & 1) &&
-	       a.root < sizeof a.text - 1 && memcmp(a.text + a.root, "/", 2) == 0;
+	return statfs(point, &fs) == 0 && (uint64_t)fs.f_type == magic &&
+	       !(fs.f_flags & ST_RDONLY) && cg_place_set(point, path, len, place) == 0 &&
+	       access(place->dir, F_OK) == 0;
 }
 
 int cg_place_own(struct cg_text *t, const char *controller, struct cg_place *place)
@@ -177,8 +138,8 @@ int cg_place_own(struct cg_text *t, const char *controller, struct cg_place *pla
 		return -ENOENT;
 	snprintf(point, sizeof point, "/sys/fs/cgroup%s%s", controller ? "/" : "",
 		 controller ? controller : "");
-	if (is_whole_hierarchy(point, controller ? CG_MAGIC_V1 : CG_MAGIC_V2))
-		return cg_place_set(point, path, len, place);
+	if (is_usual_place(point, controller ? CG_MAGIC_V1 : CG_MAGIC_V2, path, len, place))
+		return 0;
 	if (!t->mountinfo) {
 		int r = text_file("/proc/self/mountinfo", &t->mountinfo);
 		if (r < 0)

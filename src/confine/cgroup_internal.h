@@ -80,8 +80,8 @@ bool cg_id_ok(const char *id);
 int cg_text_read(struct cg_text *t);
 void cg_text_free(struct cg_text *t);
 
-/* cg_place_find() on this machine: asks about the usual mount point alone
- * where the kernel can tell, else reads all of mountinfo into *t. */
+/* cg_place_find() on this machine: tries the usual mount point first, else reads all of
+ * mountinfo into *t. */
 int cg_place_own(struct cg_text *t, const char *controller, struct cg_place *place);
 
 /* Notes brig-<name> inside *parent as the next group; n_dirs is the caller's to raise, when
@@ -147,16 +147,8 @@ void cg_v2_undo_leaf(struct cgroup *cg);
  * Asks the service manager (our user's, or the system's when we are root) to
  * put this process into a new delegated scope unit, brig-<id>.scope, and
  * waits until it is there: at most timeout_ms.  0, or -errno with the reason
- * in why.
+ * in why; -ENOPKG when the helper that asks is not installed.
  */
 int cg_systemd_scope(const char *id, int timeout_ms, char *why, size_t cap);
-
-/*
- * The conversation alone, on a connected socket: log in, (on a bus: say
- * hello,) one StartTransientUnit for the sender, its answer.  Everything
- * received is checked and bounded.  0, or -errno with the reason in why.
- */
-int cg_dbus_start_scope(int fd, bool bus, const char *unit, int timeout_ms,
-			char *why, size_t cap);
 
 #endif

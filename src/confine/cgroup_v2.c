@@ -526,6 +526,9 @@ static int scope_enter(struct cgroup *cg, const char *id, struct cg_text *t,
 	int r = cg_systemd_scope(id, SYSTEMD_WAIT_MS, why, sizeof why);
 	if (r < 0) {
 		cg_why_add(cg, CG_ALL, "%s", why);
+		if (r == -ENOPKG)
+			cg_fix_set(cg, CG_ALL, "install brig with brig-scope: build it where "
+				       "libsystemd is (Debian: libsystemd-dev)");
 		return r;
 	}
 	cg->scope = true;

@@ -32,6 +32,7 @@ struct duty {
 	struct cgroup *cg;
 	const struct protect *protect;
 	int wsfd, sock, init, mntns;
+	pid_t supervisor;
 	struct caller_tty tty;
 };
 
@@ -74,6 +75,18 @@ static bool hear(struct duty *d)
 	return true;
 }
 
+/* The kernel closes the supervisor's socket, which wakes us, before it takes the supervisor
+ * out of its control group.  A group with a process in it stays. */
+static void wait_for_end(pid_t supervisor)
+{
+	cleanup_close int pidfd = sys_pidfd_open(supervisor);
+	struct pollfd gone = { .fd = pidfd, .events = POLLIN };
+
+	/* another parent: it is gone, and its number may be another process's */
+	if (pidfd >= 0 && getppid() == supervisor)
+		poll(&gone, 1, END_BY_ITSELF_MS);
+}
+
 static void clean_up(const struct duty *d)
 {
 	/* at once: a person may be sitting there */
@@ -87,6 +100,7 @@ static void clean_up(const struct duty *d)
 		}
 	}
 	watch_sweep(d->protect, d->wsfd, d->mntns, 0, NULL);
+	wait_for_end(d->supervisor);
 	cgroup_kill(d->cg);
 	cgroup_remove(d->cg);
 }
@@ -96,7 +110,7 @@ int janitor_start(struct janitor *j, const struct cgroup *cg, const struct prote
 {
 	struct clone_args args = { .exit_signal = SIGCHLD };
 	struct duty d = { .cg = (struct cgroup *)cg, .protect = protect, .wsfd = wsfd,
-			  .init = -1, .mntns = -1 };
+			  .init = -1, .mntns = -1, .supervisor = getpid() };
 	int sv[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)

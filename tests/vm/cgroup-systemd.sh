@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Runs inside tests/vm/run-v2.sh with -b cgtest and -x for systemd's manager:
-# a real user manager gives cgtest its scope.
+# Runs inside tests/vm/run-v2.sh with -b for cgtest, brig and brig-scope and -x for
+# systemd's manager and dbus-daemon: a real user manager gives them scopes.
 # shellcheck shell=sh
 cg=/sys/fs/cgroup
 manager=$cg/user@1000.service
@@ -80,5 +80,34 @@ grep -q '0::/user@1000.service/.*run-.*\.scope' /tmp/out || failed=1
 grep -qF '$HOME {cwd} %n' /tmp/out || failed=1
 # nothing of it is claimed
 grep -q '"enforced":\[\]' /tmp/out || failed=1
+
+limited="env XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR brig run --backend landlock --workspace /work-user --memory 64M --json -- true"
+echo '== no helper'
+mv /usr/bin/brig-scope /tmp/
+# words of a command
+# shellcheck disable=SC2086
+run $limited
+[ $code -eq 125 ] || failed=1
+grep -q 'brig-scope.*not installed' /tmp/out || failed=1
+grep -q 'libsystemd' /tmp/out || failed=1
+
+echo '== a helper that hangs'
+printf '#!/bin/sh\nexec sleep 60\n' >/usr/bin/brig-scope
+chmod 755 /usr/bin/brig-scope
+# shellcheck disable=SC2086
+run $limited
+[ $code -eq 125 ] || failed=1
+grep -q 'timed out' /tmp/out || failed=1
+mv /tmp/brig-scope /usr/bin/
+
+echo '== by a bus, as the manager has no socket of its own'
+su user -s /bin/sh -c "exec dbus-daemon --session --nofork --address=unix:path=$XDG_RUNTIME_DIR/bus" &
+sleep 3
+kill -USR1 "$(head -n 1 $manager/init.scope/cgroup.procs)" # to the manager: connect to the bus
+sleep 3
+mv $XDG_RUNTIME_DIR/systemd/private /tmp/private
+run env XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR cgtest --asked --need memory,pids,cpu
+[ $code -eq 0 ] || failed=1
+grep -q '(scope)' /tmp/out || failed=1
 [ $failed -eq 0 ] || tail -n 30 /tmp/manager.log
 exit $failed

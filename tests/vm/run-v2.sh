@@ -7,7 +7,8 @@
 #   run-v2.sh [-b FILE|DIR]... [-x PATH]... [-m MODULE]... [-a KERNEL_ARG]...
 #             [-t SECONDS] SCRIPT
 #
-#   -b  a static binary (or a directory of them) to have in /usr/bin inside
+#   -b  a binary (or a directory of them) to have in /usr/bin inside, with the
+#       libraries it needs
 #   -x  a file or directory of this machine, to have at the same path inside,
 #       with the libraries its programs need
 #   -m  a kernel module to load, with what it depends on
@@ -104,18 +105,23 @@ bring() { # copies one file to the same place inside
 	mkdir -p "$new$(dirname "$1")"
 	cp -L "$1" "$new$1"
 }
+bring_libraries() { # those that the programs in a file or directory need
+	find "$1" -type f \( -perm -100 -o -name '*.so*' \) >"$work/list"
+	while read -r lib; do
+		ldd "$lib" 2>/dev/null | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p; s/^[[:space:]]*\(\/[^ ]*\) (.*/\1/p'
+	done <"$work/list" | sort -u >"$work/libs"
+	while read -r lib; do bring "$lib"; done <"$work/libs"
+}
 for x in $extra; do
 	[ -e "$x" ] || skip "no $x on this machine"
 	mkdir -p "$new$(dirname "$x")"
 	find "$x" -type d -exec mkdir -p "$new{}" \;
 	find "$x" ! -type d -exec cp -P {} "$new{}" \;
-	find "$x" -type f \( -perm -100 -o -name '*.so*' \) >"$work/list"
-	while read -r f; do
-		ldd "$f" 2>/dev/null | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p; s/^[[:space:]]*\(\/[^ ]*\) (.*/\1/p'
-	done <"$work/list" | sort -u >"$work/libs"
-	while read -r f; do bring "$f"; done <"$work/libs"
+	bring_libraries "$x"
 done
 for f in $files; do
+	[ -e "$f" ] || skip "no $f: it was not built"
+	bring_libraries "$f"
 	if [ -d "$f" ]; then
 		cp -L "$f"/* "$new/usr/bin/"
 	else
