@@ -254,7 +254,7 @@ static bool fits_beside(const struct toolchain_mount *m, const char *src,
 	       streq(src + strlen(m->src), dst + strlen(m->dst));
 }
 
-bool mount_fits(const struct finder *f, const struct toolchain_mount *m)
+static bool mount_fits(const struct finder *f, const struct toolchain_mount *m)
 {
 	const struct toolchain_input *in = f->in;
 

@@ -57,8 +57,6 @@ static inline void place_close(struct place *p)
 /* --- toolchain.c --- */
 
 void mount_free(struct toolchain_mount *m);
-/* Nothing of the caller's own trees is in its way. */
-bool mount_fits(const struct finder *f, const struct toolchain_mount *m);
 
 /* --- toolchain_show.c: what may be shown, and showing it --- */
 

@@ -3,7 +3,6 @@
  * The presets as tables: which directory on PATH means which tool, what else of
  * that tool's root is needed, which variables go with it, where caches are.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -13,7 +12,6 @@
 
 #include "base/str.h"
 #include "policy/toolchain_internal.h"
-#include "workspace/gitsafe.h"
 
 #define BIT(sym) TOOLCHAIN_BIT(TOOLCHAIN_##sym)
 
@@ -57,24 +55,22 @@ static const struct {
  * What else a found preset needs of its root.  settings.toml and layout.v4 are
  * read at each start; without them rustup and volta believe nothing is set up.
  * Cargo's own root is missing on purpose: config.toml and credentials.toml are
- * in it, and CARGO_HOME is private inside.  A root in its usual place below HOME
- * that holds nothing private besides is one mount instead of many: show_whole().
+ * in it, and CARGO_HOME is private inside.
  */
 static const struct {
 	unsigned when; /* one of these is there, 0: always */
 	enum toolchain_preset preset;
 	const char *env, *root;
 	const char *names[8];
-	bool whole;
 	bool set; /* the variable is set inside, also when it was not outside */
 } extras[] = {
 	{ BIT(VOLTA), TOOLCHAIN_VOLTA, "VOLTA_HOME", ".volta",
 	  { "tools", "layout.v4", "layout.v5" }, .set = true },
 	{ BIT(PYENV), TOOLCHAIN_PYENV, "PYENV_ROOT", ".pyenv",
 	  { "shims", "versions", "libexec", "bin", "plugins", "pyenv.d", "version" },
-	  .whole = true, .set = true },
+	  .set = true },
 	{ BIT(RUST), TOOLCHAIN_RUST, "RUSTUP_HOME", ".rustup",
-	  { "toolchains", "settings.toml" }, .whole = true, .set = true },
+	  { "toolchains", "settings.toml" }, .set = true },
 	{ BIT(BUN), TOOLCHAIN_BUN, "BUN_INSTALL", ".bun", { "install/global" },
 	  .set = true },
 	/* uv itself may be a program of the system */
@@ -253,42 +249,6 @@ static bool show_extra(struct finder *f, const char *root, const char *name,
 	return inside && streq(inside, path);
 }
 
-/* Whether the root is what its installer made.  A clone's configuration may name an address
- * with a token in it, .env is for secrets, and what somebody else can write is left out piece
- * by piece. */
-static bool is_plain_root(const struct finder *f, const struct place *p,
-			  const char *const names[8])
-{
-	cleanup_free char *text = NULL;
-	struct stat st;
-	ssize_t n = read_small(p->fd, ".git/config", true, &text);
-
-	if (n < 0 ? n != -ENOENT : memchr(text, '@', (size_t)n) ||
-				   !gitsafe_config_text(text, (size_t)n))
-		return false;
-	if (faccessat(p->fd, ".env", F_OK, 0) == 0)
-		return false;
-	for (size_t i = 0; i < 8 && names[i]; i++)
-		if (fstatat(p->fd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    (S_ISLNK(st.st_mode) || (st.st_mode & S_IWOTH) ||
-		     (st.st_uid != f->uid && st.st_uid != 0)))
-			return false;
-	return true;
-}
-
-static bool show_whole(struct finder *f, const char *root, size_t extra)
-{
-	const char *rel = home_relative(f, root);
-	scoped_place p;
-
-	p.fd = -1;
-	return rel && streq(rel, extras[extra].root) && place_open(f, AT_FDCWD, root, &p) &&
-	       streq(p.spelt, root) && !place_refused(f, &p) &&
-	       is_plain_root(f, &p, extras[extra].names) &&
-	       mount_fits(f, &(struct toolchain_mount){ .src = p.real, .dst = p.spelt }) &&
-	       place_show(f, &p, root, 0, extras[extra].preset, true);
-}
-
 static void share_caches(struct finder *f)
 {
 	const char *home = f->in->home_inside;
@@ -318,9 +278,7 @@ void rules_roots(struct finder *f)
 		    (extras[i].when && !(extras[i].when & f->rooted)))
 			continue;
 		cleanup_free char *root = root_of(f, extras[i].env, extras[i].root);
-		const bool whole = root && extras[i].whole && show_whole(f, root, i);
-		any = whole;
-		for (size_t k = 0; root && !whole && k < ARRAY_LEN(extras[i].names) &&
+		for (size_t k = 0; root && k < ARRAY_LEN(extras[i].names) &&
 				   extras[i].names[k]; k++)
 			any |= show_extra(f, root, extras[i].names[k], preset);
 		if (any && extras[i].set)
