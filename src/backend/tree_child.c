@@ -116,45 +116,61 @@ static int may_fork(rlim_t many, rlim_t max)
 	return 1;
 }
 
+/* The smallest limit with which this process can fork, up to max: one more than the user has
+ * processes.  0 when there is none, or none that is ever refused.  -errno. */
+static int find_count(rlim_t max, rlim_t *count)
+{
+	enum { TASKS_MAX = 1 << 22 }; /* of a kernel */
+	rlim_t refused = 0, fine = 1;
+	int r;
+
+	*count = 0;
+	while ((r = may_fork(fine, max)) == 0 && fine < max && fine <= TASKS_MAX) {
+		refused = fine;
+		fine = fine * 2 < max ? fine * 2 : max;
+	}
+	/* something else refuses, or this user is not held by it */
+	if (r <= 0 || !refused)
+		return r;
+	while (fine - refused > 1) {
+		const rlim_t middle = refused + (fine - refused) / 2;
+		r = may_fork(middle, max);
+		if (r < 0)
+			return r;
+		*(r ? &fine : &refused) = middle;
+	}
+	*count = fine;
+	return 0;
+}
+
 /*
  * The limit on processes where no group holds it.  The kernel counts all processes of the user
  * for it, and in a container most of them may be hidden from us: so it is asked, by trying,
- * how many there are.  The evidence is the limit that the supervisor reads back.
+ * how many there are.  What the user starts later counts, too, so a limit that nobody named
+ * leaves room for it.  The evidence is the limit that the supervisor reads back.
  */
 static void limit_processes(const struct tree *t, struct wire *ready)
 {
-	enum { TASKS_MAX = 1 << 22 }; /* of a kernel */
-	const rlim_t pids = t->job->spec->limits.pids;
-	rlim_t refused = 0, fine = 1;
+	enum { ROOM = 1024 };
+	const struct spec *s = t->job->spec;
+	const bool named = s->asked & LAYER_BIT(LAYER_PIDS);
+	const rlim_t pids = named || s->limits.pids > ROOM ? s->limits.pids : ROOM;
 	struct rlimit old;
-	int r = 0;
+	rlim_t count;
 
 	if (prlimit(0, RLIMIT_NPROC, NULL, &old) < 0)
 		fail(t, BRIG_E_SETUP_FAILED, errno, "limits", "RLIMIT_NPROC");
-	const rlim_t max = old.rlim_max;
-	while (fine <= max && fine <= TASKS_MAX && (r = may_fork(fine, max)) == 0) {
-		refused = fine;
-		fine *= 2;
-	}
-	while (r == 1 && refused && fine - refused > 1) {
-		const rlim_t middle = refused + (fine - refused) / 2;
-		r = may_fork(middle, max);
-		*(r == 1 ? &fine : &refused) = middle;
-		r = r == 0 ? 1 : r;
-	}
+	int r = find_count(old.rlim_max, &count);
 	if (r < 0)
 		fail(t, BRIG_E_SETUP_FAILED, -r, "limits", "counting the user's processes");
-	/* it does not hold this user, or something else does not let him fork */
-	if (!refused || (r == 0 && max > TASKS_MAX)) {
-		prlimit(0, RLIMIT_NPROC, &old, NULL);
-		return;
+	if (count) {
+		/* with `count` there is room for one more, and one of them is this process */
+		const rlim_t all = count - 2 + pids;
+		old.rlim_cur = old.rlim_max = all < old.rlim_max ? all : old.rlim_max;
+		ready->nproc = (int32_t)old.rlim_max;
 	}
-	/* with `fine` there is room for one more, and one of those there are is this process */
-	rlim_t all = r == 0 || fine - 2 + pids > max ? max : fine - 2 + pids;
-	old.rlim_cur = old.rlim_max = all;
 	if (prlimit(0, RLIMIT_NPROC, &old, NULL) < 0)
 		fail(t, BRIG_E_SETUP_FAILED, errno, "limits", "RLIMIT_NPROC");
-	ready->nproc = (int32_t)all;
 }
 
 /* Root of a container may lack the right to; with no_new_privs the set gives nothing to

@@ -54,7 +54,7 @@ static void end_keeper(struct tree *t)
 {
 	struct pollfd end = { .fd = t->keeper_pidfd, .events = POLLIN };
 
-	kill(t->keeper, SIGKILL);
+	sys_pidfd_send_signal(t->keeper_pidfd, SIGKILL, 0);
 	/* one that is stuck in the kernel is not waited for */
 	while (end.fd >= 0 && poll(&end, 1, KEEPER_LAST_MS) < 0 && errno == EINTR)
 		;

@@ -134,7 +134,8 @@ static pid_t start(struct tree *t)
 	int e = errno;
 	/* end of file must mean that the command closed them */
 	tree_close_ends(&t->ends);
-	cgroup_close(&t->cg);
+	/* the locks of version 1 slots stay: until the tree is gone they are nobody else's */
+	fd_close(&t->cg.clone_fd);
 	return pid < 0 ? -e : pid;
 }
 

@@ -127,8 +127,8 @@ void cgroup_read_usage(struct cgroup *cg, struct cgroup_usage *u);
  * is cloned into it by CLONE_INTO_CGROUP. */
 void cgroup_kill(const struct cgroup *cg);
 
-/* Removes the groups; slots of version 1 stay, for the next run.  No allocation, no stdio; may be called more than once.  Waits at
- * most about 200 ms for tasks to be gone. */
+/* Removes the groups; slots of version 1 stay, for the next run.  No allocation, no stdio;
+ * may be called more than once.  Waits at most about 200 ms for tasks to be gone. */
 void cgroup_remove(struct cgroup *cg);
 
 /* Closes the descriptors only.  Slots are free for others when all copies are closed. */

@@ -146,6 +146,15 @@ static void explain_make(struct cgroup *cg, size_t which, const char *dir, int r
 	}
 }
 
+static uint64_t read_number(int dir, const char *file, const char *key)
+{
+	big_buffer char text[4096];
+
+	if (fd_read_at(dir, file, text, sizeof text) <= 0)
+		return 0;
+	return key ? cg_key_value(text, key) : strtoull(text, NULL, 10);
+}
+
 /* Opens one slot and locks it.  Its directory, or -errno: -EWOULDBLOCK when it is taken. */
 static int open_slot(const char *dir)
 {
@@ -169,7 +178,20 @@ static int open_tasks(int slot)
 	cleanup_close int tasks = openat(slot, "tasks", O_RDWR | O_CLOEXEC);
 	ssize_t n = tasks < 0 ? -1 : pread(tasks, one, sizeof one, 0);
 
-	return n < 0 ? -errno : n > 0 ? -EBUSY : take_fd(&tasks);
+	if (n < 0)
+		return errno == EACCES ? -EBUSY : -errno; /* EACCES: it is another user's */
+	return n > 0 ? -EBUSY : take_fd(&tasks);
+}
+
+/* Whether a run before has left files in a tmpfs of the host's: they count here, and nothing
+ * takes them back. */
+static bool is_littered(int slot)
+{
+	const uint64_t little = 1u << 20;
+
+	/* the short file first; a group of another hierarchy has neither */
+	return read_number(slot, "memory.usage_in_bytes", NULL) > little &&
+	       read_number(slot, "memory.stat", "shmem") > little;
 }
 
 /* Takes the first free slot in *own.  0 or -errno. */
@@ -186,7 +208,7 @@ static int take_slot(struct cgroup *cg, const struct cg_place *own, const char *
 			continue;
 		if (slot < 0)
 			return slot;
-		int tasks = open_tasks(slot);
+		int tasks = is_littered(slot) ? -EBUSY : open_tasks(slot);
 		if (tasks == -EBUSY)
 			continue;
 		if (tasks < 0)
@@ -205,20 +227,11 @@ static void give_back_slot(struct cgroup *cg)
 	fd_close(&cg->task_fds[--cg->n_task_fds]);
 }
 
-static uint64_t read_number(int dir, const char *file, const char *key)
-{
-	big_buffer char text[512];
-
-	if (fd_read_at(dir, file, text, sizeof text) <= 0)
-		return 0;
-	return key ? cg_key_value(text, key) : strtoull(text, NULL, 10);
-}
-
-/* What runs before have left: peaks are reset, counters that cannot be are subtracted later,
- * and pages that they have cached, which would count as this run's, are dropped. */
+/* What runs before have left: the peak starts anew, counters that cannot be are subtracted
+ * later, and so is what is still cached of their files, which the kernel takes back when this
+ * run needs the room. */
 static void forget_past(struct cgroup *cg, unsigned bit, int slot)
 {
-	const uint64_t little = 1u << 20;
 	struct cgroup_usage *b = &cg->before;
 
 	if (bit == CG_PIDS)
@@ -229,10 +242,6 @@ static void forget_past(struct cgroup *cg, unsigned bit, int slot)
 		return;
 	b->oom_kills = read_number(slot, "memory.oom_control", "oom_kill");
 	b->memory_peak = read_number(slot, "memory.usage_in_bytes", NULL);
-	if (b->memory_peak > little) {
-		fd_write_at(slot, "memory.force_empty", "0");
-		b->memory_peak = read_number(slot, "memory.usage_in_bytes", NULL);
-	}
 	fd_write_at(slot, "memory.max_usage_in_bytes", "0");
 }
 

@@ -111,7 +111,7 @@ static bool is_our_program(pid_t pid)
 enum kin { SELF_AND_CHILDREN, SAME_PROGRAM };
 
 /* True when the group holds nobody but us: this process, its children (the
- * custodian), and, if that is enough, other processes of this program. */
+ * janitor), and, if that is enough, other processes of this program. */
 static bool only_us(int dir, enum kin kin, pid_t pids[MEMBERS_MAX], int *n)
 {
 	*n = list_members(dir, pids);
@@ -389,7 +389,6 @@ void cg_v2_undo_leaf(struct cgroup *cg)
 	big_buffer char path[PATH_MAX];
 	size_t n = strlen(cg->leaf);
 
-	/* of a supervisor that was killed while it held it: it would keep us out */
 	fd_close(&cg->lock);
 	/* systemd removes a scope with everything in it when it is empty */
 	if (cg->scope || n <= sizeof CG_LEAF_NAME)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -17,6 +18,7 @@
 enum {
 	END_BY_ITSELF_MS = 2000, /* init notices the supervisor's death */
 	END_KILLED_MS = 5000,
+	KEEP_MAX = 240, /* descriptors that it keeps; more are not sorted out */
 };
 
 /* The control groups speak on the same socket: see cgroup.h. */
@@ -105,6 +107,39 @@ static void clean_up(const struct duty *d)
 	cgroup_remove(d->cg);
 }
 
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* Closes every descriptor that is not needed here: those of the program around us would
+ * otherwise stay open for as long as this process lives.  0, 1 and 2 may be the caller's
+ * terminal. */
+static void forget_others(const struct duty *d)
+{
+	int keep[KEEP_MAX];
+	size_t n = 0;
+	int from = STDERR_FILENO + 1;
+
+	if (d->protect->n + CG_MAX_DIRS + 3 > KEEP_MAX)
+		return; /* many protected paths: then it keeps the others as well */
+	keep[n++] = d->sock;
+	keep[n++] = d->wsfd;
+	keep[n++] = d->protect->lock;
+	for (size_t i = 0; i < CG_MAX_DIRS; i++)
+		keep[n++] = d->cg->slot_fds[i];
+	for (size_t i = 0; i < d->protect->n; i++)
+		keep[n++] = d->protect->v[i].fd;
+	qsort(keep, n, sizeof *keep, by_number);
+	for (size_t i = 0; i < n; i++) {
+		if (keep[i] > from)
+			sys_close_range((unsigned)from, (unsigned)keep[i] - 1, 0);
+		if (keep[i] >= from)
+			from = keep[i] + 1;
+	}
+	sys_close_range((unsigned)from, ~0u, 0);
+}
+
 int janitor_start(struct janitor *j, const struct cgroup *cg, const struct protect *protect,
 		  int wsfd)
 {
@@ -127,8 +162,9 @@ int janitor_start(struct janitor *j, const struct cgroup *cg, const struct prote
 		 * kill the one that cleans up. */
 		setsid();
 		prctl(PR_SET_NAME, "brig-janitor", 0, 0, 0);
-		close(sv[0]);
+		close(sv[0]); /* its end is what this process waits for */
 		d.sock = sv[1];
+		forget_others(&d);
 		while (hear(&d))
 			;
 		clean_up(&d);

@@ -50,10 +50,6 @@ static void take_stdio(const struct launch *l)
 {
 	const char *what;
 
-	/* No controlling terminal of the caller, so that nothing can be typed into
-	 * it (TIOCSTI, CVE-2017-5226). */
-	if (setsid() < 0)
-		child_fail(l, BRIG_E_SETUP_FAILED, errno, "stdio", "a new session");
 	/* Everything else is closed by the execve, including what the caller
 	 * leaked into brig. */
 	if (sys_close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
@@ -142,6 +138,11 @@ void job_main(struct launch *l)
 	struct wire ready = { .type = WIRE_READY };
 	const char *what;
 
+	/* No controlling terminal of the caller, so that nothing can be typed into it
+	 * (TIOCSTI, CVE-2017-5226).  First: what is typed at the terminal now is not for us,
+	 * who are about to unblock signals. */
+	if (setsid() < 0)
+		child_fail(l, BRIG_E_SETUP_FAILED, errno, "stdio", "a new session");
 	set_limits(l);
 	exec_default_signals();
 	/* the new cgroup namespace needs a capability */

@@ -3,6 +3,7 @@
  * The presets as tables: which directory on PATH means which tool, what else of
  * that tool's root is needed, which variables go with it, where caches are.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>

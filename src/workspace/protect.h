@@ -129,7 +129,7 @@ enum protect_fate {
  * that was absent, or replaced one that was there, is renamed aside; a
  * changed symlink is put back.  Calls back for each path.  After
  * PROTECT_REPORTS of them one more call sums up the rest.  No allocation and
- * no stdio: the custodian calls this when the supervisor was killed.
+ * no stdio: the janitor calls this when the supervisor was killed.
  * Returns the number of paths reported, or -errno when one could not be
  * dealt with (the others still are).
  */

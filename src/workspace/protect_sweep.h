@@ -15,7 +15,7 @@
 #include "workspace/protect.h"
 
 /*
- * The custodian's stack is small.  What is large is here once, and the levels
+ * Some of the callers have small stacks.  What is large is here once, and the levels
  * of nesting (GITINDEX_NESTING) share it.
  */
 struct sweep {
