@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -376,3 +378,47 @@ def test_no_cgroup_is_left_by_a_crowd(who):
     assert len(set(ids)) == 10
     for i in ids:
         assert cgroup_dirs(i) == []
+
+
+# -- version 1 groups are slots that are used again ---------------------------------
+
+def version_1(who):
+    limited(who, "memory limit")
+    if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+        pytest.skip("slots are version 1's")
+
+
+def test_files_of_a_run_before_are_not_in_the_next_ones_limit(who):
+    """A tmpfs of the host's keeps them, and they count for the group that wrote them."""
+    version_1(who)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as shm:
+        os.chmod(shm, 0o777)
+        r = who.brig("run", "--json", "--workspace", shm, "--at", "/workspace", "--memory", "200M", "--", "sh", "-c",
+                     "head -c 100M /dev/zero >big")
+        assert r.json["exit"] == 0, r
+        for _ in range(3):
+            r = who.sh("exit 7", ["--memory", "64M"])
+            assert r.json["exit"] == 7 and "memory" in r.json["enforced"], r
+
+
+def test_the_keeper_of_a_killed_brig_leaves_the_next_run_alone(who):
+    """It has the slots until its tree is gone: the next run takes others."""
+    version_1(who)
+    if not who.is_root:
+        pytest.skip("root's groups")
+    os.chown(who.ws, 12345, 12345)
+    words = [BRIG, "run", "--backend", "landlock", "--workspace", who.ws, "--"]
+    first = who.popen([*words, "sh", "-c", ": >up; sleep 100"])
+    assert wait_until((who.ws / "up").exists)
+    kids = [int(x) for x in open("/proc/%d/task/%d/children" % (first.pid, first.pid)).read().split()]
+    assert len(kids) == 1, "the keeper"
+    os.kill(kids[0], signal.SIGSTOP)
+    try:
+        first.kill()
+        first.wait()
+        second = who.popen([*words, "sh", "-c", ": >up2; sleep 1; exit 3"])
+        assert wait_until((who.ws / "up2").exists)
+    finally:
+        os.kill(kids[0], signal.SIGCONT)
+    assert second.wait(20) == 3
+    assert wait_until(lambda: not os.path.exists("/proc/%d" % kids[0]), 5)

@@ -180,3 +180,28 @@ def test_no_limit_for_root_without_a_group(base, account):
     # there the command has an ordinary user's id
     j = run(*TIERS["landlock"], "--pids", "20")
     assert j["ran"] and "pids" in j["enforced"] and j["evidence"]["rlimit_nproc"] >= 20, j
+
+
+def test_nothing_is_claimed_where_no_fork_works(caller, capped):
+    """A full group around brig refuses every trial: how many processes the user has is not known then."""
+    if caller.is_root:
+        pytest.skip("root has a group of its own")
+    with open(capped.dir + "/pids.max", "w") as f:
+        f.write("3")
+    p = caller.popen([BRIG, "run", "--json", "--backend", "landlock", "--pids", "10", "--workspace", caller.ws, "--",
+                      "/bin/true"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                     preexec_fn=capped.enter)
+    out, err = p.communicate(timeout=30)
+    assert p.returncode == 125 and not json.loads(out)["ran"], (out, err)
+
+
+def test_runs_of_one_user_do_not_take_each_others_processes(caller):
+    """The kernel counts them together: a limit that nobody named leaves room."""
+    if caller.is_root:
+        pytest.skip("root has groups")
+    words = [BRIG, "run", "--json", "--backend", "landlock", "--workspace", caller.ws, "--", "sh", "-c",
+             "i=0; while [ $i -lt 30 ]; do sleep 1 & i=$((i + 1)); done; wait; /bin/true"]
+    runs = [caller.popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(12)]
+    for r in runs:
+        out, err = r.communicate(timeout=60)
+        assert json.loads(out)["exit"] == 0, (out, err)

@@ -663,3 +663,26 @@ def test_input_that_ends_is_not_changed(who):
         out, _ = p.communicate(text, timeout=10)
         echo = text.replace(b"\n", b"\r\n")  # of what came before stty
         assert p.returncode == 0 and out in (text, echo + text), (text, out)
+
+
+@pytest.mark.prompt
+def test_a_stop_during_set_up_does_not_hang(user):
+    """Ctrl-Z reaches the caller's process group: the command's process must be out of it before it takes signals."""
+    for i in range(60):
+        p = user.popen([BRIG, "run", "--workspace", user.ws, "--", "/bin/true"], process_group=0)
+        time.sleep(0.0005 + i * 0.0001)
+        try:
+            os.killpg(p.pid, signal.SIGTSTP)
+        except ProcessLookupError:
+            pass
+        end = time.monotonic() + 5
+        while p.poll() is None and time.monotonic() < end:
+            try:
+                os.killpg(p.pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+            time.sleep(0.02)
+        hangs = p.poll() is None
+        p.kill()
+        p.wait()
+        assert not hangs, i
