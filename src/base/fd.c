@@ -10,13 +10,6 @@
 #include "base/str.h"
 #include "base/sys.h"
 
-void fd_make_room(int fd, unsigned many)
-{
-	int far = fcntl(fd, F_DUPFD_CLOEXEC, (int)many);
-
-	fd_close(&far);
-}
-
 int fd_pipe_from_command(int *r, int *w)
 {
 	int p[2];

@@ -52,11 +52,6 @@ static inline void fd_close(int *fd)
 	*fd = -1;
 }
 
-/* A table of descriptors that is shared grows only after a grace period of the whole machine,
- * ten milliseconds.  So it grows before it is: to hold this many.  Any open descriptor will
- * do.  When it cannot grow, the rest is only slow. */
-void fd_make_room(int fd, unsigned many);
-
 /*
  * A pipe for what a command writes and we read when poll() says so.  The command can open the
  * other end of what it has (/proc/self/fd), and take the bytes between our poll() and our

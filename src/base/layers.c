@@ -17,11 +17,6 @@ const char *layer_name(enum layer l)
 	return (unsigned)l < LAYER__COUNT ? table[l].name : "?";
 }
 
-const char *layer_text(enum layer l)
-{
-	return (unsigned)l < LAYER__COUNT ? table[l].text : "?";
-}
-
 enum layer layer_by_name(const char *name, size_t len)
 {
 	for (unsigned i = 0; i < LAYER__COUNT; i++)

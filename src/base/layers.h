@@ -49,8 +49,6 @@ enum layer {
 
 /* The name used in JSON and in --require. */
 const char *layer_name(enum layer l);
-/* One line for people. */
-const char *layer_text(enum layer l);
 /* "net, pid": the names of a LAYER_BIT set, for a message. */
 void layers_list(unsigned bits, char *out, size_t cap);
 /* The layer with this name of the given length, or LAYER__COUNT. */
