@@ -195,10 +195,10 @@ static int fork_keeper(struct tree *t, struct brig_error *err)
 }
 
 /*
- * Version 1 groups are slots that stay, and the keeper inherits their locks.  All else that it
- * would have to remove is made when it is there.  One exception: a limit that an ordinary user
- * gave by name may come from systemd, which moves us alone into a scope, and who is not in
- * there cannot clone into it.
+ * Version 1 slots are taken before the keeper is forked, so that it inherits their locks.
+ * Everything else that the keeper would have to remove is made after it.  One exception: a
+ * limit that an ordinary user gave by name may come from systemd, which moves this process
+ * into a scope.  The keeper has to be in that scope, too, to clone into a group there.
  */
 static int start(struct tree *t, struct brig_error *err)
 {

@@ -51,9 +51,10 @@ static void fail(const struct tree *t, enum brig_code code, int errnum,
 }
 
 /*
- * What the caller left open in brig is not for the user whose id we take, not even for
- * the time until the execve: he may kill us, and kernels have let him take descriptors of
- * one that is dying.  Brig's own close on execve, which is how the two differ.
+ * Closes the descriptors that brig inherited from its caller, before this process takes
+ * another user's id: that user may kill it, and kernels have let the owner of a dying
+ * process take its descriptors (CVE-2026-46333).  Brig's own are close-on-exec; the
+ * caller's are not.
  */
 static void close_callers(const struct tree *t)
 {
@@ -336,7 +337,7 @@ static void say_ready(const struct tree *t, const struct wire *ready, int *liste
 		     *listener >= 0 ? "handing over its listener" : "a word to brig");
 	if (r < 0)
 		exec_leave(125);
-	/* whoever holds it answers; that must not be one of those who ask */
+	/* the holder answers refused calls: not a process that makes them */
 	fd_close(listener);
 }
 

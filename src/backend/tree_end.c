@@ -17,8 +17,8 @@
 /* How long a keeper that was killed may take to end. */
 #define KEEPER_LAST_MS 1000
 
-/* Behind a gate there is no Landlock that would keep others to their own trees: who was handed
- * a descriptor may be at work anywhere, so the mounts are sealed. */
+/* Behind a gate the mounts are sealed: no Landlock rule stops another sandbox from using a
+ * descriptor that this one's command handed to it. */
 static void sweep_paths(struct tree *t, struct brig_result *res)
 {
 	const struct tree_job *job = t->job;

@@ -268,8 +268,8 @@ static void on_record(struct tree *t, struct wire_in *in)
 	}
 }
 
-/* Its end of this socket is closed by the execve: whoever speaks is brig, and says nothing
- * that it has no reason to say. */
+/* The execve closes the other end, so only brig's own code can have sent a record.  One that
+ * the table does not allow means that this is not so. */
 static bool is_allowed(const struct tree *t, const struct wire_in *in)
 {
 	enum { FAIL = 1u << WIRE_FAIL, READY = 1u << WIRE_READY, EXEC = 1u << WIRE_EXEC_FAIL };
@@ -294,7 +294,7 @@ static bool on_control(struct tree *t)
 		fd_close(&t->ctl); /* the command is running, or all is over */
 		return false;
 	}
-	if (in.msg.truncated) /* which of them came, nobody knows */
+	if (in.msg.truncated) /* it is not known which of them came */
 		fail(t, BRIG_E_SETUP_FAILED, EMFILE, "setup", "descriptors");
 	else if (is_allowed(t, &in))
 		on_record(t, &in);

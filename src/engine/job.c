@@ -41,7 +41,7 @@ static void enter_groups(const struct launch *l)
 
 	check(l, e, BRIG_E_CGROUP_FAILED, "cgroup", "entering the control group");
 	/* We moved after the namespace was made: without a new one its root
-	 * would be the caller's group, whose path is nobody's business here. */
+	 * would be the caller's group, whose path the command must not see. */
 	if (e > 0 && unshare(CLONE_NEWCGROUP) < 0)
 		child_fail(l, BRIG_E_NAMESPACE_DENIED, errno, "cgroup", "a cgroup namespace");
 }

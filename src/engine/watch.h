@@ -45,8 +45,8 @@ int signals_take(struct signals *s); /* 0 or -errno */
 /* Lets signals act as they did before, for a while, or takes them again. */
 void signals_pass(const struct signals *s, bool pass);
 void signals_restore(struct signals *s);
-/* Has whoever started us seen to it that it does not concern us (nohup, a shell's background)?
- * Then it is not for the command either; blocked, it comes all the same. */
+/* Whether brig's caller ignores this signal for it (nohup, a shell's background job).  The
+ * command is not to get it either, although a blocked signal arrives all the same. */
 bool signals_ignored(int sig);
 /* The next one, 0 when there is none. */
 int signals_next(const struct signals *s);
@@ -55,7 +55,7 @@ bool signals_ends_setup(int sig);
 /* To the command's whole process group, as a terminal would do it.  Without a pty SIGTSTP
  * stops the group, and then us, until somebody continues us. */
 void signals_forward(int pidfd, int sig, bool pty);
-/* Between SIGTSTP and SIGSTOP: whoever has a handler for the former gets to it.  False: SIGCONT
+/* Between SIGTSTP and SIGSTOP: a handler for the former gets to run.  False: SIGCONT
  * has come meanwhile, which our stop would undo, and nobody would send another one. */
 bool signals_let_stop(void);
 
@@ -88,13 +88,13 @@ void watch_exec_failed(const char *command, int errnum, struct brig_error *err);
  * tell. */
 enum {
 	SWEEP_KEPT = 1, /* what was there has been put back by a guard */
-	SWEEP_SEAL = 2, /* the mounts end with the run, whoever else is at work */
+	SWEEP_SEAL = 2, /* make the mounts read-only, even if no other run is at work here */
 };
 void watch_sweep(const struct protect *p, int wsfd, int mntns, unsigned how,
 		 struct brig_result *res);
 /* A protect_report; the argument is the result, or NULL. */
 void watch_denied(void *arg, const char *path, enum protect_fate fate, const char *moved_to);
-/* Processor time by one way of counting.  The largest is the truth: who is reaped by nobody,
+/* Processor time by one way of counting.  The largest is right: a process that nobody reaps,
  * as his parent ignores SIGCHLD, is in the group's only; who came into a group late has been
  * elsewhere before. */
 void watch_cpu(uint64_t us, struct brig_result *res);

@@ -161,7 +161,7 @@ static void wait_for_release(long ctl, long listener)
 
 	if (n != (long)sizeof w)
 		die(125);
-	if (listener >= 0) /* whoever holds it answers: not one of those who ask */
+	if (listener >= 0) /* the holder answers refused calls: not a process that makes them */
 		SYS1(SYS_close, listener);
 	do
 		n = SYS3(SYS_read, ctl, &w, sizeof w);
@@ -317,7 +317,7 @@ void init_main(long *stack)
 	if (r < 0)
 		fail(ctl, BRIG_E_SETUP_FAILED, r, "the command's process");
 	if (r == 0) {
-		if (first >= 0) /* whoever is the last to close it waits for the whole machine */
+		if (first >= 0) /* the last one to close it waits for a grace period */
 			SYS1(SYS_close, first);
 		become_command(argv, env, ctl, n_paths);
 	}
