@@ -204,5 +204,25 @@ for who in root user; do
 	done
 done
 
+# A storm of forks in a group of 1,000: nothing is left 2 s after the deadline.
+mkdir $cg/capped
+echo 1000 >$cg/capped/pids.max
+storm() { # backend
+	echo "== a storm of 1,000, $1"
+	begin=$(cut -d. -f1 /proc/uptime)
+	sh -c "echo 0 >$cg/capped/cgroup.procs; exec brig run --backend $1 --workspace /work-user \
+		--pids 990 --timeout 5 -- probe storm sessions 60" >/tmp/out 2>&1
+	got=$?
+	took=$(($(cut -d. -f1 /proc/uptime) - begin))
+	[ $got -eq 124 ] || bad "exit $got, not 124: $(cut -c 1-300 /tmp/out)"
+	[ $took -le 8 ] || bad "$took s"
+	left=$(find $cg/capped -name cgroup.procs -exec cat {} + | wc -l)
+	[ "$left" -eq 0 ] || bad "$left processes left"
+	echo "   $took s"
+}
+for b in native landlock none; do
+	storm $b
+done
+
 [ $failed -eq 0 ] && echo 'all as expected'
 exit $failed
