@@ -54,7 +54,10 @@ static void end_keeper(struct tree *t)
 {
 	struct pollfd end = { .fd = t->keeper_pidfd, .events = POLLIN };
 
-	sys_pidfd_send_signal(t->keeper_pidfd, SIGKILL, 0);
+	if (end.fd >= 0)
+		sys_pidfd_send_signal(end.fd, SIGKILL, 0);
+	else
+		kill(t->keeper, SIGKILL); /* not reaped: it is still the one */
 	/* one that is stuck in the kernel is not waited for */
 	while (end.fd >= 0 && poll(&end, 1, KEEPER_LAST_MS) < 0 && errno == EINTR)
 		;

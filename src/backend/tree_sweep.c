@@ -254,13 +254,11 @@ static int each_number(int dir, struct look *l, int (*one)(struct look *, int, c
 static int one_thread(struct look *l, int tasks, const char *name, pid_t tid)
 {
 	char path[32];
-	size_t n = strlen(name);
 
 	(void)tid;
-	if (n > 10)
+	if (strlen(name) > 10)
 		return 0;
-	memcpy(path, name, n);
-	strcpy(path + n, "/children"); /* fits: at most ten digits before it */
+	strcpy(stpcpy(path, name), "/children"); /* fits: at most ten digits before it */
 	cleanup_close int fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : meet_listed(l, fd);
 }

@@ -15,6 +15,7 @@ HARMLESS = {
     ("builder", "prlimit64"): "the caller's own limit is not known: brig's is set",
     ("builder", "umask"): "cannot fail in a kernel; modes are set by fchmodat where they matter",
     ("custodian", "close"): CLOEXEC,
+    ("custodian", "close_range"): "the janitor keeps descriptors that it does not need",
     ("custodian", "recvmsg"): "the janitor takes it for the supervisor's end, finds nothing to clean, and ends: the next "
                               "word to it fails, or it is not needed any more",
     ("custodian", "prctl"): "without the signal it looks for itself every two seconds",
