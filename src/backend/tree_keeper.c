@@ -189,6 +189,7 @@ static void clean_up(struct keeper *k)
 	caller_tty_rescue(&t->term.caller);
 	end_all(k);
 	tree_settle(t, NULL);
+	watch_supervisor_end(t->self);
 	cgroup_kill(&t->cg);
 	cgroup_remove(&t->cg);
 }

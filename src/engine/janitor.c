@@ -77,18 +77,6 @@ static bool hear(struct duty *d)
 	return true;
 }
 
-/* The kernel closes the supervisor's socket, which wakes us, before it takes the supervisor
- * out of its control group.  A group with a process in it stays. */
-static void wait_for_end(pid_t supervisor)
-{
-	cleanup_close int pidfd = sys_pidfd_open(supervisor);
-	struct pollfd gone = { .fd = pidfd, .events = POLLIN };
-
-	/* another parent: it is gone, and its number may be another process's */
-	if (pidfd >= 0 && getppid() == supervisor)
-		poll(&gone, 1, END_BY_ITSELF_MS);
-}
-
 static void clean_up(const struct duty *d)
 {
 	/* at once: a person may be sitting there */
@@ -102,7 +90,7 @@ static void clean_up(const struct duty *d)
 		}
 	}
 	watch_sweep(d->protect, d->wsfd, d->mntns, 0, NULL);
-	wait_for_end(d->supervisor);
+	watch_supervisor_end(d->supervisor);
 	cgroup_kill(d->cg);
 	cgroup_remove(d->cg);
 }

@@ -375,6 +375,17 @@ void watch_account(struct cgroup *cg, struct brig_result *res)
 			    u.pids_refused);
 }
 
+void watch_supervisor_end(pid_t supervisor)
+{
+	enum { END_MS = 2000 };
+	cleanup_close int pidfd = sys_pidfd_open(supervisor);
+	struct pollfd gone = { .fd = pidfd, .events = POLLIN };
+
+	/* another parent: it is gone, and its number may be another process's */
+	if (pidfd >= 0 && getppid() == supervisor)
+		poll(&gone, 1, END_MS);
+}
+
 unsigned watch_wanted(const struct spec *s)
 {
 	unsigned bits = LAYERS_BASE;

@@ -101,6 +101,11 @@ void watch_cpu(uint64_t us, struct brig_result *res);
 /* What the control groups counted. */
 void watch_account(struct cgroup *cg, struct brig_result *res);
 
+/* In a process that outlives the supervisor, its parent: waits until that is really gone.  The
+ * kernel closes its sockets, which wakes us, before it takes it out of its control group, and a
+ * group with a process in it stays. */
+void watch_supervisor_end(pid_t supervisor);
+
 /* The layers native gives for this spec. */
 unsigned watch_wanted(const struct spec *s);
 /* Of so many processes at most, what RLIMIT_NPROC can hold; 0: nothing.  It counts per user

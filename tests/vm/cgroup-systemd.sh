@@ -78,8 +78,8 @@ run sh /tmp/wrapped.sh
 grep -q '0::/user@1000.service/.*run-.*\.scope' /tmp/out || failed=1
 # shellcheck disable=SC2016
 grep -qF '$HOME {cwd} %n' /tmp/out || failed=1
-# nothing of it is claimed
-grep -q '"enforced":\[\]' /tmp/out || failed=1
+# nothing of it is claimed but the limit on the processes that brig started
+grep -q '"enforced":\["pids"\]' /tmp/out || failed=1
 
 limited="env XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR brig run --backend landlock --workspace /work-user --memory 64M --json -- true"
 echo '== no helper'
