@@ -48,8 +48,8 @@ static void take_over(struct tree *t)
 	t->left += since ? tree_sweep(since) : 1;
 }
 
-/* It has nothing left to do.  Whoever else would take it off the process table: in a
- * container that is mostly a program that knows nothing of orphans. */
+/* The keeper has nothing left to do.  It is reaped here: pid 1 of a container often reaps no
+ * orphans. */
 static void end_keeper(struct tree *t)
 {
 	struct pollfd end = { .fd = t->keeper_pidfd, .events = POLLIN };

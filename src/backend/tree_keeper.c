@@ -199,8 +199,8 @@ static uint64_t micros(const struct timeval *tv)
 	return (uint64_t)tv->tv_sec * 1000000u + (uint64_t)tv->tv_usec;
 }
 
-/* What cannot be told shows in our end, which the supervisor waits for as well.  Unless
- * nobody is there to be told: then there is something left to do. */
+/* A note that cannot be written ends the keeper, which the supervisor notices.  Without a
+ * reader (EPIPE) the supervisor is dead, and the keeper goes on to clean up. */
 static void tell(const struct keeper *k, const struct keeper_note *n)
 {
 	int r = fd_write_full(k->t->keeper_sock, n, sizeof *n);

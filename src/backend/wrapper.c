@@ -241,7 +241,7 @@ static int probe(struct probe_result out[PROBE_MAX])
 
 const struct backend backend_wrapper = {
 	.name = "wrapper",
-	.summary = "another sandbox program, by a template; brig claims nothing of it",
+	.summary = "another sandbox program, by a template; brig claims only its own limit on processes",
 	.can = LAYERS_LIMITS,
 	.probe = probe,
 	.prepare = prepare,

@@ -456,8 +456,8 @@ void cgroup_kill(const struct cgroup *cg)
 		for (int round = 0; round < KILL_ROUNDS; round++) {
 			if (kill_listed(cg, i, dir) == 0)
 				break;
-			/* Whoever forks on shall not.  Not at once: a fork that is refused
-			 * counts as one that met the limit. */
+			/* Stops members from forking.  Not in the first round: a refused
+			 * fork is counted as one that met the run's own limit. */
 			if (round > 0)
 				fd_write_at(dir, "pids.max", "0");
 			cg_sleep_ms(1);

@@ -408,14 +408,22 @@ def test_the_keeper_of_a_killed_brig_leaves_the_next_run_alone(who):
         pytest.skip("root's groups")
     os.chown(who.ws, 12345, 12345)
     words = [BRIG, "run", "--backend", "landlock", "--workspace", who.ws, "--"]
-    first = who.popen([*words, "sh", "-c", ": >up; sleep 100"])
+    def children(pid):
+        return [int(x) for x in open("/proc/%d/task/%d/children" % (pid, pid)).read().split()]
+
+    first = who.popen([*words, "sh", "-c", ": >up; exec sleep 100"])
     assert wait_until((who.ws / "up").exists)
-    kids = [int(x) for x in open("/proc/%d/task/%d/children" % (first.pid, first.pid)).read().split()]
+    kids = children(first.pid)
     assert len(kids) == 1, "the keeper"
+    command = children(kids[0])
+    assert len(command) == 1, command
     os.kill(kids[0], signal.SIGSTOP)
     try:
         first.kill()
         first.wait()
+        # nobody is in the slot any more, and the keeper has not cleaned up
+        os.kill(command[0], signal.SIGKILL)
+        time.sleep(0.2)
         second = who.popen([*words, "sh", "-c", ": >up2; sleep 1; exit 3"])
         assert wait_until((who.ws / "up2").exists)
     finally:
